@@ -1,0 +1,27 @@
+"""regard: train your own translator, see why it says what it says.
+
+The public names are loaded on first use, so that `import regard` and `regard --help` do not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard import models
+    from regard.nn.attention import attend
+    from regard.translator import Translator, load
+
+__version__ = "0.1.0"
+__all__ = ["Translator", "UserError", "__version__", "attend", "load", "models"]
+
+_HOMES = {"load": "regard.translator", "Translator": "regard.translator", "attend": "regard.nn.attention"}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "models":
+        return import_module("regard.models")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -1,0 +1,93 @@
+"""Options as frozen values: YAML files and dotted overrides become a checked tree of `Config` classes."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from regard.errors import UserError
+
+
+class Config(BaseModel):
+    """Base of every options class. Lives beside the thing it configures; unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any], where: str = "config") -> Self:
+        """Check `options`; the first mistake becomes a UserError that names the key and the remedy."""
+        try:
+            return cls.model_validate(options)
+        except ValidationError as error:
+            raise UserError(_explain(cls, error, where)) from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{path}: not valid YAML ({_first_line(error)})") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: must be a mapping of options, such as 'train: {{steps: 1000}}'")
+    return tree
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `over` laid on top, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            value = merge(merged[key], value)
+        merged[key] = value
+    return merged
+
+
+def overrides(settings: Sequence[str]) -> dict[str, Any]:
+    """`["train.lr=1e-3"]` → `{"train": {"lr": "1e-3"}}`; values are read as YAML."""
+    tree: dict[str, Any] = {}
+    for setting in settings:
+        path, separator, text = setting.partition("=")
+        if not separator or not path:
+            raise UserError(f"--set {setting}: write it as key=value, for example --set train.lr=1e-3")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise UserError(f"--set {setting}: the value is not valid YAML") from None
+        for key in reversed(path.split(".")):
+            value = {key: value}
+        tree = merge(tree, value)
+    return tree
+
+
+def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    path = [str(part) for part in first["loc"]]
+    name = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = _keys_at(cls, path[:-1])
+        near = difflib.get_close_matches(path[-1], known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
+        return f"{where}: unknown key '{name}'; {hint}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {name}: {message}" if name else f"{where}: {message}"
+
+
+def _keys_at(cls: type[Config], path: Sequence[str]) -> list[str]:
+    for name in path:
+        field = cls.model_fields.get(name)
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, Config)):
+            return []
+        cls = annotation
+    return list(cls.model_fields)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

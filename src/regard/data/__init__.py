@@ -1,0 +1,1 @@
+"""Text pairs to batches of ids."""

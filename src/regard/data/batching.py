@@ -1,0 +1,143 @@
+"""Which pairs form which batch: a pure function of (seed, epoch, position).
+
+Batches hold about the same number of padded tokens; pairs of like lengths stand together, so that little
+of it is padding and few shapes occur.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from regard.config import Config
+from regard.data.batch import EDGES, Batch, collate, edge
+from regard.data.store import PairStore
+from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair
+
+
+class BatchConfig(Config):
+    tokens: int = Field(4096, ge=1)
+    """Padded tokens a batch, of each side."""
+    max_tokens: int = Field(255, ge=1)
+    """Pairs with a longer side are left out, and reported."""
+    workers: int = Field(2, ge=0)
+    """Threads that prepare batches ahead; the order does not depend on it."""
+
+
+class Position(NamedTuple):
+    """A place in the endless stream of batches."""
+
+    epoch: int
+    index: int
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The stream of training batches over the pairs `rows` of a store."""
+
+    store: PairStore
+    rows: NDArray[np.int64]
+    config: BatchConfig
+    seed: int
+    dropout: float = 0.0
+    tokenizers: TokenizerPair | None = None
+    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False)
+
+    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The epoch's batches as row numbers of the store."""
+        if epoch not in self._plans:
+            src, tgt = self.store.lengths()
+            lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+            order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
+            self._plans.clear()  # one epoch at a time is enough
+            self._plans[epoch] = [self.rows[batch] for batch in order]
+        return self._plans[epoch]
+
+    def batch(self, epoch: int, index: int) -> Batch:
+        return self._collate(self.plan(epoch)[index], epoch, index)
+
+    def stream(self, start: Position) -> Iterator[tuple[Position, Batch]]:
+        """Every batch from `start` on, epoch after epoch, each with the position that follows it."""
+        if self.config.workers == 0:
+            yield from ((after, self._collate(*work)) for after, work in self._schedule(start))
+            return
+        with ThreadPoolExecutor(self.config.workers) as pool:
+            ahead: deque[tuple[Position, Future[Batch]]] = deque()
+            try:
+                for after, work in self._schedule(start):
+                    ahead.append((after, pool.submit(self._collate, *work)))
+                    if len(ahead) > 4 * self.config.workers:
+                        position, future = ahead.popleft()
+                        yield position, future.result()
+            finally:
+                for _, future in ahead:
+                    future.cancel()
+
+    def _schedule(self, start: Position) -> Iterator[tuple[Position, tuple[NDArray[np.int64], int, int]]]:
+        epoch, index = start
+        while True:
+            order = self.plan(epoch)
+            while index < len(order):
+                after = Position(epoch, index + 1) if index + 1 < len(order) else Position(epoch + 1, 0)
+                yield after, (order[index], epoch, index)
+                index += 1
+            epoch, index = epoch + 1, 0
+
+    def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
+        src = [self.store.src(i).tolist() for i in rows]
+        tgt = [self.store.tgt(i).tolist() for i in rows]
+        if self.dropout and self.tokenizers:
+            seed = int(np.random.SeedSequence([self.seed, epoch, index]).generate_state(1)[0])
+            src = _resample(self.tokenizers.src, src, self.dropout, seed)
+            tgt = _resample(self.tokenizers.tgt, tgt, self.dropout, seed + 1)
+        width = edge(max(max(len(s), len(t)) for s, t in zip(src, tgt, strict=True)) + 1)
+        return collate(src, tgt, rows=max(len(src), rows_for(width, self.config.tokens)))
+
+
+def plan(
+    lengths: tuple[NDArray[np.int64], NDArray[np.int64]], budget: int, bits: np.random.BitGenerator
+) -> list[NDArray[np.int64]]:
+    """Cut all pairs into batches of at most `budget` padded tokens a side, in random order.
+
+    Pairs are shuffled, then sorted (stably) by their padded shape, longer side first, and cut in that order.
+    What is left of one length goes with the next longer; only the very last batch is not full.
+    """
+    generator = np.random.Generator(bits)
+    src, tgt = (_edges(side) for side in lengths)
+    width = np.maximum(src, tgt)
+    shuffled = generator.permutation(len(width))
+    order = shuffled[np.lexsort((tgt[shuffled], src[shuffled], width[shuffled]))]
+    batches = []
+    waiting = order[:0]
+    for level in np.unique(width):
+        waiting = np.concatenate([waiting, order[width[order] == level]])
+        rows = rows_for(int(level), budget)
+        full = len(waiting) // rows * rows
+        batches += np.split(waiting[:full], range(rows, full, rows)) if full else []
+        waiting = waiting[full:]
+    if len(waiting):
+        batches.append(waiting)
+    return [batches[i] for i in generator.permutation(len(batches))]
+
+
+def rows_for(width: int, budget: int) -> int:
+    """Sentences a batch: as many of this width as the budget holds, in whole eights where there are eight."""
+    rows = max(1, budget // width)
+    return rows if rows < 8 else rows // 8 * 8
+
+
+def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    edges = np.asarray(EDGES)
+    inside = edges[np.minimum(np.searchsorted(edges, lengths), len(edges) - 1)]
+    return np.where(lengths > edges[-1], -(-lengths // 64) * 64, inside)
+
+
+def _resample(tokenizer: object, ids: list[list[int]], dropout: float, seed: int) -> list[list[int]]:
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        return ids
+    return tokenizer.resample(ids, dropout, seed)

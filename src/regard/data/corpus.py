@@ -1,0 +1,172 @@
+"""Parallel text on disk: two line-aligned files, one TSV or one JSONL, plain or gzipped.
+
+Bad lines never stop a run and are never used unseen: each kind is counted, with its first line number.
+"""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+
+from regard.errors import UserError
+
+Pair = tuple[str, str]
+
+# What can be wrong with a line, and whether the pair is used all the same once it is mended.
+MENDED = {"byte order mark removed", "carriage return removed"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a pair cannot be used."""
+
+    kind: str
+
+
+Record = tuple[bytes | str, bytes | str] | Problem
+
+
+@dataclass
+class Report:
+    """How many pairs were read and used, and what was wrong with the others."""
+
+    lines: int = 0
+    used: int = 0
+    problems: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """kind → (count, first line)"""
+
+    def add(self, problem: str, line: int) -> None:
+        count, first = self.problems.get(problem, (0, line))
+        self.problems[problem] = (count + 1, first)
+
+    def describe(self, name: str) -> list[str]:
+        rows = [f"{name}: {self.used:,} pairs used of {self.lines:,} lines"]
+        for problem, (count, first) in sorted(self.problems.items()):
+            fate = "" if problem in MENDED else ", left out"
+            rows.append(f"{name}: {count:,} × {problem}{fate} (first at line {first:,})")
+        return rows
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Where the pairs are: two paths, or one TSV or JSONL; `langs` picks the two sides of a JSONL."""
+
+    paths: tuple[Path, ...]
+    langs: tuple[str, str] | None = None
+    max_chars: int = 5_000
+
+    def __post_init__(self) -> None:
+        if len(self.paths) == 1 and self.format not in (".tsv", ".jsonl"):
+            raise UserError(f"{self.paths[0]}: give two line-aligned files, or one .tsv or .jsonl file")
+        if len(self.paths) not in (1, 2):
+            raise UserError(f"expected one or two data files, got {len(self.paths)}")
+        for path in self.paths:
+            if not path.is_file():
+                raise UserError(f"{path}: no such file")
+
+    @property
+    def format(self) -> str:
+        return Path(self.paths[0].name.removesuffix(".gz")).suffix
+
+    def pairs(self, report: Report) -> Iterator[Pair]:
+        """The clean pairs in order; `report` counts what was read, mended and left out."""
+        for number, record in enumerate(self._records(), start=1):
+            report.lines = number
+            sides = record if isinstance(record, tuple) else (record,)
+            texts = [self._mend(side, number, report) for side in sides]
+            if problem := next((t for t in texts if isinstance(t, Problem)), None):
+                report.add(problem.kind, number)
+                continue
+            report.used += 1
+            yield str(texts[0]), str(texts[1])
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the files' bytes and of how they are read."""
+        digest = hashlib.sha256(f"{self.format} {self.langs} {self.max_chars}".encode())
+        for path in self.paths:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+
+    def _records(self) -> Iterator[Record]:
+        if len(self.paths) == 2:
+            yield from _aligned(*self.paths)
+        elif self.format == ".tsv":
+            yield from _tsv(self.paths[0])
+        else:
+            yield from _jsonl(self.paths[0], self.langs)
+
+    def _mend(self, raw: "bytes | str | Problem", number: int, report: Report) -> "str | Problem":
+        if isinstance(raw, Problem):
+            return raw
+        if isinstance(raw, bytes):
+            if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+                report.add("byte order mark removed", number)
+                raw = raw[3:]
+            if raw.endswith(b"\r"):
+                report.add("carriage return removed", number)
+                raw = raw[:-1]
+            try:
+                raw = raw.decode("utf-8")
+            except UnicodeDecodeError:
+                return Problem("invalid UTF-8")
+        if "\0" in raw:
+            return Problem("NUL character")
+        if any("\ud800" <= c <= "\udfff" for c in raw):
+            return Problem("lone surrogate")
+        text = " ".join(raw.split())  # inner line separators would break line-by-line output
+        if not text:
+            return Problem("empty side")
+        if len(text) > self.max_chars:
+            return Problem(f"over {self.max_chars:,} characters")
+        return text
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a plain or gzipped file, without their line feeds."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError(f"{path}: not a whole gzip file; copy it again") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _aligned(src: Path, tgt: Path) -> Iterator[tuple[bytes, bytes]]:
+    counts = [0, 0]
+    for pair in zip_longest(read_lines(src), read_lines(tgt)):
+        counts = [count + (side is not None) for count, side in zip(counts, pair, strict=True)]
+        if pair[0] is not None and pair[1] is not None:
+            yield pair
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"{src} has {counts[0]:,} lines but {tgt} has {counts[1]:,}; line n of one must translate line n "
+            "of the other"
+        )
+
+
+def _tsv(path: Path) -> Iterator[Record]:
+    for line in read_lines(path):
+        columns = line.split(b"\t")
+        if len(columns) == 2:
+            yield columns[0], columns[1]
+        else:
+            yield Problem("not two tab-separated columns")
+
+
+def _jsonl(path: Path, langs: tuple[str, str] | None) -> Iterator[Record]:
+    for line in read_lines(path):
+        try:
+            sides: dict[str, str] = json.loads(line)["translation"]
+            if langs is None:  # the first good line decides which language is the source
+                src_lang, tgt_lang, *_ = sides
+                langs = (src_lang, tgt_lang)
+            yield str(sides[langs[0]]), str(sides[langs[1]])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            yield Problem('not {"translation": {…, …}} with both languages')

@@ -1,0 +1,122 @@
+"""Token ids in memory-mapped files: built once a corpus and tokenizer, found again by content."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.corpus import Corpus, Pair, Report
+from regard.files import new_folder, write_atomically
+from regard.text.tokenizer import Tokenizer, TokenizerPair
+
+_SCHEMA = 1
+_CHUNK = 10_000  # pairs tokenised at a time
+
+
+@dataclass(frozen=True)
+class PairStore:
+    """Pairs of id sequences, without specials. `ids` arrays may be larger than memory; offsets are not."""
+
+    src_ids: NDArray[Any]
+    src_ends: NDArray[np.int64]
+    tgt_ids: NDArray[Any]
+    tgt_ends: NDArray[np.int64]
+    report: Report
+    fingerprint: str
+
+    def __len__(self) -> int:
+        return len(self.src_ends) - 1
+
+    def src(self, i: int) -> NDArray[Any]:
+        return self.src_ids[self.src_ends[i] : self.src_ends[i + 1]]
+
+    def tgt(self, i: int) -> NDArray[Any]:
+        return self.tgt_ids[self.tgt_ends[i] : self.tgt_ends[i + 1]]
+
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.diff(self.src_ends), np.diff(self.tgt_ends)
+
+
+def cache_folder() -> Path:
+    """Where stores live: $REGARD_CACHE, or the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
+    return Path(os.environ.get("REGARD_CACHE", default))
+
+
+def open_store(corpus: Corpus, tokenizers: TokenizerPair, max_tokens: int, folder: Path | None = None) -> PairStore:
+    """The store of this corpus under these tokenizers; tokenises the corpus if nobody did before."""
+    key = f"{_SCHEMA} {corpus.fingerprint()} {tokenizers.fingerprint} {max_tokens}"
+    fingerprint = hashlib.sha256(key.encode()).hexdigest()
+    path = (folder or cache_folder()) / "corpora" / fingerprint[:32]
+    if not (path / "manifest.json").is_file():
+        with new_folder(path) as temporary:
+            report = Report()
+            pairs = _encode(corpus.pairs(report), tokenizers, max_tokens, report)
+            _write(temporary, pairs, tokenizers)
+            manifest = {"lines": report.lines, "used": report.used, "problems": report.problems}
+            write_atomically(temporary / "manifest.json", json.dumps(manifest).encode())
+    return _read(path, tokenizers, fingerprint)
+
+
+def _encode(
+    pairs: Iterator[Pair], tokenizers: TokenizerPair, max_tokens: int, report: Report
+) -> Iterator[tuple[list[int], list[int]]]:
+    # The report counts lines as `pairs` reads them, chunk by chunk; a long pair's line is therefore numbered here.
+    numbered = ((report.lines, pair) for pair in pairs)
+    while chunk := list(islice(numbered, _CHUNK)):
+        src = tokenizers.src.encode([pair[0] for _, pair in chunk])
+        tgt = tokenizers.tgt.encode([pair[1] for _, pair in chunk])
+        for (line, _), s, t in zip(chunk, src, tgt, strict=True):
+            if max(len(s), len(t)) > max_tokens:
+                report.used -= 1
+                report.add(f"over {max_tokens:,} tokens", line)
+            else:
+                yield s, t
+
+
+def _write(folder: Path, pairs: Iterator[tuple[list[int], list[int]]], tokenizers: TokenizerPair) -> None:
+    ends: tuple[list[int], list[int]] = ([0], [0])
+    types = (_id_type(tokenizers.src), _id_type(tokenizers.tgt))
+    with (folder / "src.ids").open("wb") as src_file, (folder / "tgt.ids").open("wb") as tgt_file:
+        for pair in pairs:
+            for ids, end, type_, file in zip(pair, ends, types, (src_file, tgt_file), strict=True):
+                file.write(np.asarray(ids, dtype=type_).tobytes())
+                end.append(end[-1] + len(ids))
+    for name, end in zip(("src", "tgt"), ends, strict=True):
+        (folder / f"{name}.ends").write_bytes(np.asarray(end, dtype=np.int64).tobytes())
+
+
+def _read(path: Path, tokenizers: TokenizerPair, fingerprint: str) -> PairStore:
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    problems = {kind: (int(count), int(first)) for kind, (count, first) in manifest["problems"].items()}
+    report = Report(manifest["lines"], manifest["used"], problems)
+
+    def side(name: str, tokenizer: Tokenizer) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        ends = np.fromfile(path / f"{name}.ends", dtype=np.int64)
+        type_ = _id_type(tokenizer)
+        if ends[-1] == 0:  # an empty file cannot be mapped
+            return np.empty(0, dtype=type_), ends
+        return np.memmap(path / f"{name}.ids", dtype=type_, mode="r"), ends
+
+    return PairStore(*side("src", tokenizers.src), *side("tgt", tokenizers.tgt), report, fingerprint)
+
+
+def store_of(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> PairStore:
+    """A small store in memory, for corpora that the package makes itself."""
+
+    def side(rows: Sequence[Sequence[int]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        flat = np.asarray([i for row in rows for i in row], dtype=np.int64)
+        return flat, np.cumsum([0, *(len(row) for row in rows)])
+
+    return PairStore(*side(src), *side(tgt), Report(len(src), len(src)), "memory")
+
+
+def _id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger[Any]]:
+    return np.uint16 if tokenizer.size <= 1 << 16 else np.uint32

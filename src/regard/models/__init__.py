@@ -1,0 +1,33 @@
+"""The models, by name. A new one is a Config and a class in a file of its own, and a line in this table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.config import Config
+from regard.errors import UserError
+from regard.models.encdec import Transformer, TransformerConfig
+
+ModelConfig = TransformerConfig
+Model = Transformer
+
+MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
+    "transformer": (TransformerConfig, Transformer),
+}
+
+
+def parse_config(options: Mapping[str, Any] | Config) -> ModelConfig:
+    """Options with a `kind` of the table → that model's config."""
+    if isinstance(options, ModelConfig):
+        return options
+    kind = dict(options).get("kind", "transformer")
+    if kind not in MODELS:
+        raise UserError(f"model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
+    return MODELS[kind][0].parse(dict(options), where="model")
+
+
+def build(
+    config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_size: int | None = None
+) -> Model:
+    """A new model. `src_vocab_size` is given when the two sides have vocabularies of their own."""
+    config = parse_config(config)
+    return MODELS[config.kind][1](config, vocab_size, src_vocab_size)

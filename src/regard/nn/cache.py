@@ -1,0 +1,19 @@
+"""The key-value cache: a value that goes into a step and comes out longer."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class KeyValue(NamedTuple):
+    """Keys and values [B, H, S, K] of the positions seen so far."""
+
+    k: Tensor
+    v: Tensor
+
+    def append(self, new: "KeyValue") -> "KeyValue":
+        return KeyValue(torch.cat([self.k, new.k], dim=2), torch.cat([self.v, new.v], dim=2))
+
+    def select(self, rows: Tensor) -> "KeyValue":
+        return KeyValue(self.k.index_select(0, rows), self.v.index_select(0, rows))

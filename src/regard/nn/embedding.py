@@ -1,0 +1,40 @@
+"""Embedding: the token's vector and its place, joined."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class Add(nn.Module):
+    """x + p, as in the paper"""
+
+    def forward(self, x: Tensor, p: Tensor) -> Tensor:
+        return x + p
+
+
+class Concatenate(nn.Module):
+    """W [x ; p]: adding is the case W = [I I]"""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.mix = nn.Linear(2 * d_model, d_model, bias=False)
+
+    def forward(self, x: Tensor, p: Tensor) -> Tensor:
+        return self.mix(torch.cat([x, p.expand_as(x)], dim=-1))
+
+
+class Embedding(nn.Module):
+    """dropout(join(√D · E[id], position)); `tokens` may be shared with other embeddings and the output layer."""
+
+    def __init__(self, tokens: nn.Embedding, positions: nn.Module, join: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.positions = positions
+        self.join = join
+        self.dropout = nn.Dropout(dropout)
+        self.scale = math.sqrt(tokens.embedding_dim)
+
+    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
+        """[B, T] ids that stand at start … start + T − 1 → [B, T, D]"""
+        return self.dropout(self.join(self.tokens(ids) * self.scale, self.positions(start, ids.shape[1])))

@@ -1,0 +1,1 @@
+"""From log-probabilities to sequences. Search never asks what the model is."""

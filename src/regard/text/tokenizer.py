@@ -1,0 +1,241 @@
+"""Tokenizers: SentencePiece (BPE, unigram), characters and words behind one protocol.
+
+Ids 0 … 5 are the specials of `vocab`; `encode` never produces them except UNK, `decode` leaves them out.
+"""
+
+import hashlib
+import io
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import sentencepiece
+from pydantic import Field
+
+from regard.config import Config
+from regard.errors import UserError
+from regard.files import write_atomically
+from regard.text.vocab import SPECIALS, UNK
+
+
+class TokenizerConfig(Config):
+    kind: Literal["bpe", "unigram", "char", "word"] = "bpe"
+    vocab_size: int = Field(8000, ge=16, le=1_000_000)
+    """Upper bound of the number of ids; a small corpus may give fewer."""
+    joint: bool = True
+    """One vocabulary for both languages, or one each."""
+    byte_fallback: bool = True
+    """SentencePiece: unknown characters become bytes, so nothing is ever lost."""
+    dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """BPE-dropout (or unigram sampling) while training: the chance of leaving a merge out."""
+
+
+class Tokenizer(Protocol):
+    @property
+    def size(self) -> int: ...
+    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The ids as pieces for display, specials included; a word-initial piece starts with `▁`."""
+        ...
+
+    def to_bytes(self) -> bytes: ...
+
+
+class SentencePieceTokenizer:
+    suffix = ".spm"
+
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError:
+            raise UserError("the tokenizer file is not a SentencePiece model; copy it again") from None
+
+    @classmethod
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "SentencePieceTokenizer":
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(texts),
+                model_writer=model,
+                model_type=config.kind,
+                vocab_size=config.vocab_size,
+                hard_vocab_limit=False,
+                byte_fallback=config.byte_fallback,
+                character_coverage=0.9999 if config.byte_fallback else 1.0,
+                normalization_rule_name="identity",
+                pad_id=0,
+                unk_id=1,
+                bos_id=2,
+                eos_id=3,
+                control_symbols=list(SPECIALS[4:]),
+                max_sentence_length=100_000,
+                minloglevel=2,
+                num_threads=1,  # more threads reorder ties: the same text must give the same pieces
+            )
+        except (RuntimeError, OSError) as error:
+            raise UserError(_training_failure(str(error), config)) from None
+        return cls(model.getvalue())
+
+    @property
+    def size(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._processor.encode(list(texts), num_threads=1)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return self._processor.decode(_ordinary(ids))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def resample(self, ids: Sequence[Sequence[int]], dropout: float, seed: int) -> list[list[int]]:
+        """Segment anew with random merges left out: a pure function of its arguments.
+
+        SentencePiece seeds its generator once a thread, on first use; a thread of our own makes the seed count.
+        """
+        texts = [self.decode(row) for row in ids]
+        result: list[list[int]] = []
+
+        def sample() -> None:
+            drawn = self._processor.encode(
+                texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
+            )
+            result.extend(drawn)
+
+        with _sampling_lock:
+            sentencepiece.set_random_generator_seed(seed & 0x7FFFFFFF)
+            thread = threading.Thread(target=sample)
+            thread.start()
+            thread.join()
+        return result
+
+    def to_bytes(self) -> bytes:
+        return self._model
+
+
+_sampling_lock = threading.Lock()
+
+
+class ListTokenizer:
+    """A plain list of symbols: characters, or words between spaces."""
+
+    suffix = ".json"
+
+    def __init__(self, kind: str, symbols: Sequence[str]) -> None:
+        if kind not in ("char", "word"):
+            raise UserError(f"tokenizer kind '{kind}' is unknown; it is char or word")
+        self.kind = kind
+        self._symbols = [*SPECIALS, *symbols]
+        self._ids = {symbol: i for i, symbol in enumerate(self._symbols) if i >= len(SPECIALS)}
+
+    @classmethod
+    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "ListTokenizer":
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(_split(config.kind, text))
+        # Ties in count are broken by the symbol, so that the order of the corpus does not matter.
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls(config.kind, [symbol for symbol, _ in ranked[: config.vocab_size - len(SPECIALS)]])
+
+    @property
+    def size(self) -> int:
+        return len(self._symbols)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[self._ids.get(s, UNK) for s in _split(self.kind, text)] for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return _joint(self.kind).join(self._symbols[i] for i in _ordinary(ids, keep_unknown=True))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        mark = "▁" if self.kind == "word" else ""
+        return [self._symbols[i] if i < len(SPECIALS) else mark + self._symbols[i] for i in ids]
+
+    def to_bytes(self) -> bytes:
+        content = {"kind": self.kind, "symbols": self._symbols[len(SPECIALS) :]}
+        return json.dumps(content, ensure_ascii=False).encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "ListTokenizer":
+        try:
+            tree = json.loads(content)
+            symbols = [str(symbol) for symbol in tree["symbols"]]
+            return cls(str(tree["kind"]), symbols)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise UserError("the tokenizer file is damaged; copy it again") from None
+
+
+@dataclass(frozen=True)
+class TokenizerPair:
+    """The tokenizers of the two sides; one object on both when the vocabulary is joint."""
+
+    src: Tokenizer
+    tgt: Tokenizer
+
+    @property
+    def joint(self) -> bool:
+        return self.src is self.tgt
+
+    @property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(self.src.to_bytes())
+        digest.update(self.tgt.to_bytes())
+        return digest.hexdigest()
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        sides = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
+        for name, tokenizer in sides.items():
+            suffix = ".spm" if isinstance(tokenizer, SentencePieceTokenizer) else ".json"
+            write_atomically(folder / f"{name}{suffix}", tokenizer.to_bytes())
+
+    @classmethod
+    def load(cls, folder: Path) -> "TokenizerPair":
+        if joint := _load(folder, "joint"):
+            return cls(joint, joint)
+        src, tgt = _load(folder, "src"), _load(folder, "tgt")
+        if src is None or tgt is None:
+            raise UserError(f"{folder}: no tokenizer there (joint.spm, or src.spm and tgt.spm)")
+        return cls(src, tgt)
+
+
+def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    if config.kind in ("char", "word"):
+        return ListTokenizer.train(texts, config)
+    return SentencePieceTokenizer.train(texts, config)
+
+
+def _load(folder: Path, name: str) -> Tokenizer | None:
+    if (path := folder / f"{name}.spm").is_file():
+        return SentencePieceTokenizer(path.read_bytes())
+    if (path := folder / f"{name}.json").is_file():
+        return ListTokenizer.from_bytes(path.read_bytes())
+    return None
+
+
+def _ordinary(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:
+    return [int(i) for i in ids if i >= len(SPECIALS) or (keep_unknown and i == UNK)]
+
+
+def _split(kind: str, text: str) -> list[str]:
+    return list(text) if kind == "char" else text.split()
+
+
+def _joint(kind: str) -> str:
+    return "" if kind == "char" else " "
+
+
+def _training_failure(message: str, config: TokenizerConfig) -> str:
+    if "vocab" in message.lower() or "required_chars" in message:
+        return (
+            f"tokenizer: a vocabulary of {config.vocab_size} does not fit this text; "
+            f"set tokenizer.vocab_size to another number ({message.strip().splitlines()[-1][-120:]})"
+        )
+    return f"tokenizer: SentencePiece could not learn from this text ({message.strip()[-160:]})"

@@ -1,0 +1,61 @@
+"""A recipe: every option of a run in one tree, from a named YAML, a file of one's own and --set."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, SerializeAsAny, field_validator
+
+import regard
+from regard import models
+from regard.config import Config, merge, overrides, read_yaml
+from regard.data.batching import BatchConfig
+from regard.errors import UserError
+from regard.models import ModelConfig
+from regard.search.decode import DecodeConfig
+from regard.text.tokenizer import TokenizerConfig
+from regard.train.trainer import TrainConfig
+from regard.train.validate import ValidConfig
+
+
+class Recipe(Config):
+    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
+    batch: BatchConfig = Field(default_factory=BatchConfig)
+    model: SerializeAsAny[ModelConfig] = Field(default_factory=ModelConfig)
+    train: TrainConfig = Field(default_factory=TrainConfig)
+    valid: ValidConfig = Field(default_factory=ValidConfig)
+    decode: DecodeConfig = Field(default_factory=DecodeConfig)
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def model_by_kind(cls, options: Any) -> ModelConfig:
+        return models.parse_config(options)
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+def recipe_folder() -> Path:
+    """Beside the package once installed; at the top of the repository while it is developed."""
+    package = Path(regard.__file__).parent
+    installed = package / "recipes"
+    return installed if installed.is_dir() else package.parents[1] / "recipes"
+
+
+def recipe_names() -> list[str]:
+    return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
+
+
+def load_recipe(name: str, config: Path | None = None, settings: Sequence[str] = ()) -> Recipe:
+    """The named recipe, with the file `config` and then the `settings` ("train.lr=1e-3") laid over it."""
+    path = recipe_folder() / f"{name}.yaml"
+    if name not in recipe_names():
+        raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")
+    tree = read_yaml(path)
+    where = f"recipe {name}"
+    if config is not None:
+        tree, where = merge(tree, read_yaml(config)), str(config)
+    if settings:
+        tree, where = merge(tree, overrides(settings)), "--set"
+    return Recipe.parse(tree, where=where)

@@ -1,0 +1,91 @@
+"""How good translations are: BLEU, chrF and TER through sacreBLEU, with the signatures that make them comparable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
+
+from regard.errors import UserError
+
+TOKENIZERS = ("13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200")
+_LENGTHS = (10, 20, 30, 40)
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    tokenize: str = "13a"
+    lowercase: bool = False
+
+    def metrics(self) -> dict[str, Any]:
+        if self.tokenize not in TOKENIZERS:
+            raise UserError(f"--tokenize {self.tokenize}: choose one of {', '.join(TOKENIZERS)}")
+        return {
+            # force: sacreBLEU otherwise prints a warning about text that looks tokenised
+            "BLEU": BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True),
+            "chrF2": CHRF(lowercase=self.lowercase),
+            "TER": TER(case_sensitive=not self.lowercase),
+        }
+
+
+@dataclass(frozen=True)
+class Score:
+    score: float
+    signature: str
+
+
+def corpus_scores(
+    hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions, names: Sequence[str] = ()
+) -> dict[str, Score]:
+    """name → Score, of the metrics `names` or all of them"""
+    scores = {}
+    for name, metric in options.metrics().items():
+        if not names or name in names:
+            result = metric.corpus_score(list(hypotheses), [list(references)])
+            scores[name] = Score(result.score, metric.get_signature().format())
+    return scores
+
+
+def bleu_by_length(
+    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions
+) -> list[tuple[str, int, float]]:
+    """(words of the source, sentences, BLEU) for 1–10, 11–20, … words"""
+    rows, low = [], 1
+    lengths = [len(source.split()) for source in sources]
+    for high in (*_LENGTHS, max([*lengths, _LENGTHS[-1] + 1])):
+        chosen = [i for i, n in enumerate(lengths) if low <= n <= high]
+        if chosen:
+            hyp, ref = [hypotheses[i] for i in chosen], [references[i] for i in chosen]
+            bleu = corpus_scores(hyp, ref, options, names=("BLEU",))["BLEU"].score
+            rows.append((f"{low}–{high}" if high in _LENGTHS else f"over {low - 1}", len(chosen), bleu))
+        low = high + 1
+    return rows
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A metric of this system against the baseline's, with the paired bootstrap's p-value."""
+
+    metric: str
+    baseline: float
+    system: float
+    p_value: float
+
+
+def compare(
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], options: ScoreOptions
+) -> list[Comparison]:
+    """Paired bootstrap resampling (Koehn 2004), 1,000 samples, as `sacrebleu --paired-bs`."""
+    test = PairedTest(
+        [("baseline", list(baseline)), ("system", list(system))],
+        options.metrics(),
+        [list(references)],
+        test_type="bs",
+        n_samples=1000,
+    )
+    _, results = test()
+    return [
+        Comparison(name, float(base.score), float(ours.score), float(ours.p_value))
+        for name, (base, ours) in ((n, r) for n, r in results.items() if n != "System")
+    ]

@@ -1,0 +1,301 @@
+"""The training loop. Everything random in it is a function of (seed, step), so that a resumed run is the same run."""
+
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.data.batching import Batches, Position
+from regard.errors import UserError
+from regard.models import Model
+from regard.models.weights import load_weights, weights_of
+from regard.text.vocab import PAD
+from regard.train.average import AVERAGED, WEIGHTS
+from regard.train.checkpoint import Checkpoints, read_newest
+from regard.train.log import RunLog
+from regard.train.loss import LossConfig, batch_loss
+from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
+from regard.train.stop import StopAsked, Stopped, StopRequest, stop_signals
+from regard.train.validate import Validation, Validator
+
+
+class TrainConfig(LossConfig, OptimConfig):
+    seed: int = Field(1, ge=0)
+    steps: int = Field(20_000, ge=1)
+    """Updates at most."""
+    accumulate: int = Field(1, ge=1)
+    """Batches an update."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 autocast on a GPU, fp32 on a CPU."""
+    compile: bool = False
+    """Compile the model with torch.compile: pays on a GPU from some thousand updates on."""
+    save_every: int | None = Field(None, ge=1)
+    """Updates between two checkpoints; every validation saves one anyway."""
+    patience: int = Field(10, ge=0)
+    """Stop after so many validations without a better BLEU; 0: never."""
+    average: Literal["last", "best", "none"] = "last"
+    """At the end, the mean of the last or best checkpoints is kept if it validates better than the best one."""
+    average_k: int = Field(5, ge=1)
+    log_every: int = Field(50, ge=1)
+    max_skipped: int = Field(5, ge=1)
+    """Stop after so many updates in a row whose gradient is not finite."""
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come: all that a checkpoint keeps beside tensors."""
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0
+    best_bleu: float = -1.0
+    best_loss: float = float("inf")
+    best_step: int = 0
+    stale: int = 0
+    """Validations since the best one"""
+    validated: int = 0
+    """The last step that was validated"""
+    bleu: float = -1.0
+    """Its BLEU"""
+
+    def after(self, validation: Validation) -> "Progress":
+        seen = replace(self, validated=self.step, bleu=validation.bleu, stale=self.stale + 1)
+        if (validation.bleu, -validation.loss) <= (self.best_bleu, -self.best_loss):
+            return seen
+        best = {"best_bleu": validation.bleu, "best_loss": validation.loss, "best_step": self.step}
+        return replace(seen, stale=0, **best)
+
+
+class Trainer:
+    def __init__(
+        self,
+        model: Model,
+        batches: Batches,
+        validator: Validator,
+        checkpoints: Checkpoints,
+        log: RunLog,
+        config: TrainConfig,
+    ) -> None:
+        self.model = model
+        self.batches = batches
+        self.validator = validator
+        self.checkpoints = checkpoints
+        self.log = log
+        self.config = config
+        self.device = next(model.parameters()).device
+        self.optimizer = Optimizer(model, config)
+        self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
+        self.d_model = model.output.in_features
+        loss = torch.compile(batch_loss, dynamic=True) if config.compile else batch_loss
+        self._loss: Callable[..., tuple[Tensor, Tensor]] = loss
+        self.meter = Meter(self.device)
+
+    def train(self, progress: Progress) -> Progress:
+        """Go on from `progress` to the end. Raises Stopped, having saved, when a signal asks for it."""
+        config = self.config
+        self.model.train()
+        stream = self.batches.stream(Position(progress.epoch, progress.index))
+        with stop_signals() as stop, self.log.progress(progress.step, config.steps):
+            self.meter.restart()
+            while True:
+                if self._validation_due(progress):
+                    progress = self._validate(progress, stop)
+                    self._save(progress)
+                if self._finished(progress):
+                    return progress
+                if stop:
+                    self._leave(progress, stop)
+                progress = self._update(stream, progress)
+                if progress.step % config.log_every == 0:
+                    self._report(progress)
+                if config.save_every and progress.step % config.save_every == 0:
+                    self._save(progress)
+
+    def restore(self, allow_inexact: bool = False) -> Progress:
+        """Load the newest whole checkpoint, if there is one."""
+        found = read_newest(self.checkpoints)
+        if found is None:
+            self.log.rewind(0)
+            return Progress()
+        checkpoint, tensors, problems = found
+        for problem in problems:
+            self.log.say(problem)
+        self._check_same_machine(checkpoint.manifest.get("made_with", {}), allow_inexact)
+        load_weights(self.model, _under(WEIGHTS, tensors), str(checkpoint.path))
+        self.optimizer.restore(_under("adam.", tensors))
+        if self.ema:
+            averages = _under(AVERAGED, tensors)
+            for name, average in zip(self.optimizer.names, self.ema.average, strict=True):
+                average.copy_(averages[name])
+        self.log.rewind(checkpoint.step)
+        self.log.say(f"resumed from {checkpoint.path.name}")
+        return Progress(**checkpoint.manifest["progress"])
+
+    def validate(self, check_stop: Callable[[], None] = lambda: None) -> Validation:
+        """Validate the weights that would be kept: the moving average where there is one."""
+        if self.ema:
+            self.ema.swap()
+        try:
+            return self.validator(self.model, self.device, check_stop)
+        finally:
+            self.model.train()
+            if self.ema:
+                self.ema.swap()
+
+    def _finished(self, progress: Progress) -> bool:
+        exhausted = self.config.patience > 0 and progress.stale >= self.config.patience
+        return progress.step >= self.config.steps or exhausted
+
+    def _validation_due(self, progress: Progress) -> bool:
+        if progress.validated == progress.step:
+            return False
+        return progress.step % self.validator.config.every == 0 or progress.step == self.config.steps
+
+    def _update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
+        """One update of the weights from `accumulate` batches."""
+        config = self.config
+        step = progress.step + 1
+        gathered = [next(stream) for _ in range(config.accumulate)]
+        # Dropout is a function of (seed, step): nothing random has to be saved or restored.
+        torch.manual_seed(int(np.random.SeedSequence([config.seed, step]).generate_state(1)[0]))
+        tokens = sum(int((batch.tgt_out != PAD).sum()) for _, batch in gathered)
+        total = torch.zeros((), device=self.device)
+        for _, batch in gathered:
+            moved = batch.to(self.device)
+            with self._autocast():
+                loss, nll = self._loss(self.model, moved.src, moved.tgt, config)
+            (loss / tokens).backward()
+            total = total + nll
+        lr = learning_rate(config, step, config.steps, self.d_model)
+        norm = self.optimizer.step(lr)
+        if self.ema:
+            self.ema.update(step)
+        self.meter.add(total, tokens, norm, lr)
+        position = gathered[-1][0]
+        return replace(progress, step=step, epoch=position.epoch, index=position.index)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        precision = self.config.precision
+        if precision == "auto":
+            precision = "bf16" if self.device.type == "cuda" else "fp32"
+        if precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def _report(self, progress: Progress) -> None:
+        self._check_divergence(progress)
+        counts = {"epoch": progress.epoch, "skipped": int(self.optimizer.skipped[0])}
+        self.log.update(progress.step, self.config.steps, {**self.meter.read(), **counts})
+
+    def _check_divergence(self, progress: Progress) -> None:
+        in_a_row = int(self.optimizer.skipped[1])
+        if in_a_row < self.config.max_skipped:
+            return
+        good = next((checkpoint.path for checkpoint in self.checkpoints.newest()), "none yet")
+        raise UserError(
+            f"stopped at step {progress.step}: the gradients of the last {in_a_row} updates were not finite, and none "
+            f"of them was used; the last good checkpoint is {good}; lower train.lr or train.clip and use --resume"
+        )
+
+    def _leave(self, progress: Progress, stop: StopRequest) -> NoReturn:
+        self._save(progress)
+        raise Stopped(stop.signal_number or 0, progress.step)
+
+    def _validate(self, progress: Progress, stop: StopRequest) -> Progress:
+        try:
+            validation = self.validate(stop.check)
+        except StopAsked:  # the resumed run validates this step first
+            self._leave(progress, stop)
+        progress = progress.after(validation)
+        better = progress.best_step == progress.step
+        self.log.say(
+            f"step {progress.step:,}  validation loss {validation.loss:.4f}  BLEU {validation.bleu:.2f}  "
+            f"chrF {validation.chrf:.2f}{'  (best so far)' if better else ''}"
+        )
+        for source, reference, translation in validation.samples:
+            self.log.say(f"    {source}\n  = {reference}\n  > {translation}")
+        values = {"valid_loss": validation.loss, "bleu": validation.bleu, "chrf": validation.chrf}
+        self.log.record(progress.step, **values)
+        self.meter.restart()
+        return progress
+
+    def _save(self, progress: Progress) -> None:
+        self._check_divergence(progress)
+        tensors = {WEIGHTS + name: tensor for name, tensor in weights_of(self.model).items()}
+        tensors |= {f"adam.{name}": tensor for name, tensor in self.optimizer.state().items()}
+        if self.ema:
+            named = zip(self.optimizer.names, self.ema.average, strict=True)
+            tensors |= {AVERAGED + name: tensor for name, tensor in named}
+        manifest: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
+        if progress.validated == progress.step:
+            manifest["score"] = progress.bleu
+        self.checkpoints.save(progress.step, tensors, manifest)
+        self.meter.restart()
+
+    def _made_with(self) -> dict[str, Any]:
+        """What must be the same for a resumed run to give the same bits."""
+        return {
+            "torch": torch.__version__.partition("+")[0],
+            "device": torch.cuda.get_device_name() if self.device.type == "cuda" else platform.machine(),
+            "threads": torch.get_num_threads(),
+            "data": self.batches.store.fingerprint,
+        }
+
+    def _check_same_machine(self, made_with: dict[str, Any], allow_inexact: bool) -> None:
+        for name, now in self._made_with().items():
+            before = made_with.get(name)
+            if before == now:
+                continue
+            if name == "data":
+                raise UserError("the training data differ from those the run began with; use the same files")
+            if not allow_inexact:
+                raise UserError(
+                    f"the run was made with {name} {before}, here it is {now}, so the result would not be "
+                    "bit-identical; add --allow-inexact to go on all the same"
+                )
+            self.log.say(f"{name} was {before}, is {now}: the result will not be bit-identical")
+
+
+class Meter:
+    """Sums over the updates since the last reading; they stay on the device until they are read."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.restart()
+
+    def restart(self) -> None:
+        self.nll = torch.zeros((), device=self.device)
+        self.norm = torch.zeros((), device=self.device)
+        self.tokens = self.updates = 0
+        self.lr = 0.0
+        self.since = time.perf_counter()
+
+    def add(self, nll: Tensor, tokens: int, norm: Tensor, lr: float) -> None:
+        self.nll = self.nll + nll.detach()
+        self.norm = self.norm + norm
+        self.tokens += tokens
+        self.updates += 1
+        self.lr = lr
+
+    def read(self) -> dict[str, float]:
+        values = {
+            "loss": float(self.nll) / max(1, self.tokens),
+            "grad_norm": float(self.norm) / max(1, self.updates),
+            "lr": self.lr,
+        }
+        values["tokens_per_second"] = self.tokens / (time.perf_counter() - self.since)
+        self.restart()
+        return values
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

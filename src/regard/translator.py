@@ -1,0 +1,167 @@
+"""The front door: texts in, Translations out."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.bundle import Bundle
+from regard.data.batch import Batch, collate, collate_sources
+from regard.errors import UserError
+from regard.models.record import AttentionRecord
+from regard.search.decode import DecodeConfig, decode
+from regard.search.step import Ensemble, Hypothesis, Stepper
+from regard.text.tokenizer import TokenizerPair
+
+_BATCH_TOKENS = 4096
+_STREAM_LINES = 256
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the n best."""
+
+    text: str
+    score: float
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of one source, and what led to it."""
+
+    source: str
+    source_tokens: tuple[str, ...]
+    hypotheses: tuple[Candidate, ...]
+    attention: AttentionRecord | None = None
+
+    @property
+    def text(self) -> str:
+        return self.hypotheses[0].text
+
+    @property
+    def score(self) -> float:
+        return self.hypotheses[0].score
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self.hypotheses[0].tokens
+
+    @cached_property
+    def alignment(self) -> tuple[tuple[int, int], ...] | None:
+        """(source token, target token): where each target token's cross-attention is strongest on average."""
+        if self.attention is None:
+            return None
+        strongest = self.attention.cross.mean((0, 1))[: len(self.tokens), : len(self.source_tokens)].argmax(1)
+        return tuple((int(s), t) for t, s in enumerate(strongest))
+
+
+class Translator:
+    """A model, its tokenizers and how to decode. Holds no state between calls."""
+
+    def __init__(
+        self, model: Stepper, tokenizers: TokenizerPair, config: DecodeConfig, device: torch.device
+    ) -> None:
+        self.model = model
+        self.tokenizers = tokenizers
+        self.config = config
+        self.device = device
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        attention: bool = False,
+        prefixes: Sequence[str] | None = None,
+        **options: object,
+    ) -> list[Translation]:
+        """One Translation a text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
+
+        `prefixes` are target texts that the translations must start with, one a text.
+        """
+        if isinstance(texts, str):
+            raise UserError("translate takes a list of texts; write translate([text])")
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise UserError(f"there are {len(texts)} texts but {len(prefixes)} prefixes; give one a text")
+        config = DecodeConfig.parse({**self.config.model_dump(), **options}, where="translate")
+        sources = self.tokenizers.src.encode(texts)
+        forced = self.tokenizers.tgt.encode(prefixes) if prefixes is not None else None
+        results: dict[int, Translation] = {}
+        for rows in _by_length(sources, config):
+            batch = collate_sources([sources[i] for i in rows]).to(self.device)
+            found = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None)
+            for i, hypotheses in zip(rows, found, strict=True):
+                results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
+        return [results.get(i) or _nothing(text) for i, text in enumerate(texts)]
+
+    def stream(
+        self, lines: Iterable[str], n_lines: int = _STREAM_LINES, prefix: str | None = None, **options: object
+    ) -> Iterator[Translation]:
+        """Translate an endless input, `n_lines` at a time, each translation starting with `prefix`."""
+        waiting = iter(lines)
+        while chunk := list(islice(waiting, n_lines)):
+            prefixes = [prefix] * len(chunk) if prefix else None
+            yield from self.translate(chunk, prefixes=prefixes, **options)
+
+    def _translation(
+        self, text: str, source: Sequence[int], found: Sequence[Hypothesis], attention: bool
+    ) -> Translation:
+        decode_text: Callable[[Sequence[int]], str] = self.tokenizers.tgt.decode
+        candidates = tuple(
+            Candidate(decode_text(h.ids), h.score, tuple(self.tokenizers.tgt.tokens(h.ids))) for h in found
+        )
+        record = self.attention(source, found[0].ids) if attention else None
+        return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates, record)
+
+    @torch.inference_mode()
+    def attention(self, source: Sequence[int], target: Sequence[int]) -> AttentionRecord:
+        """The weights of a given pair of id sequences, by the plain form of attention."""
+        model = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
+        exact = collate([source], [target])
+        batch = Batch(exact.src[:, : len(source) + 1], exact.tgt[:, : len(target) + 2]).to(self.device)
+        weights = model.attention(batch)  # type: ignore[attr-defined]
+        kinds = {
+            kind: np.stack([w[0].float().cpu().numpy() for w in getattr(weights, kind)])
+            for kind in ("encoder", "decoder", "cross")
+        }
+        return AttentionRecord(
+            source_tokens=(*self.tokenizers.src.tokens(source), "</s>"),
+            target_tokens=(*self.tokenizers.tgt.tokens(target), "</s>"),
+            **kinds,
+        )
+
+
+def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
+    """The model directory that `regard train` wrote → Translator; several directories vote as an ensemble."""
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    bundles = [Bundle.load(f) for f in (folder, *more)]
+    first = bundles[0]
+    for path, bundle in zip(more, bundles[1:], strict=True):
+        if bundle.tokenizers.fingerprint != first.tokenizers.fingerprint:
+            raise UserError(f"{path}: its tokenizer differs from that of {folder}; an ensemble needs one vocabulary")
+    members = [bundle.model.to(place) for bundle in bundles]
+    model: Stepper = members[0] if len(members) == 1 else Ensemble(members)
+    return Translator(model, first.tokenizers, first.decode, place)
+
+
+def _by_length(sources: Sequence[Sequence[int]], config: DecodeConfig) -> Iterator[list[int]]:
+    """Row numbers of non-empty sources in batches of like length, bounded in tokens times hypotheses."""
+    order = sorted((i for i, s in enumerate(sources) if s), key=lambda i: (len(sources[i]), i))
+    width = config.beam if config.sampling is None else config.n_best
+    batch: list[int] = []
+    for i in order:
+        if batch and (len(batch) + 1) * (len(sources[i]) + 1) * width > _BATCH_TOKENS * 4:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def _nothing(text: str) -> Translation:
+    """The translation of an empty line is an empty line."""
+    return Translation(text, (), (Candidate("", 0.0, ()),))
