@@ -220,7 +220,8 @@ class Sampler:
     def sentence(self) -> Phrase:
         if self.chance(0.12):
             return self.description()
-        return self.pick((self.clause, self.clause, self.clause, self.question, self.two_clauses))()
+        clause = self.clause
+        return self.pick((clause, clause, clause, clause, self.question, self.two_clauses))()
 
     def clause(self, simple_subject: bool = False) -> Phrase:
         verb, past = self.pick(VERBS), self.chance(0.5)
@@ -255,7 +256,7 @@ class Sampler:
         return copula(subject, adjective, negated=self.chance(0.25))
 
     def subject(self, verb: lex.Verb, simple: bool = False) -> Phrase:
-        if "person" in verb.subjects and self.chance(0.35):
+        if "person" in verb.subjects and self.chance(0.4):
             return subject_pronoun(self.pick(lex.PRONOUNS))
         return self.noun(verb.subjects)[1] if simple else self.rich(verb.subjects)
 
@@ -301,7 +302,7 @@ class Sampler:
             phrases.append(self.prepositional(lex.WITH))
         if verb.place and self.chance(0.4):
             phrases.append(self.prepositional(self.pick(lex.PLACES)))
-        elif self.chance(0.05):
+        elif verb.place and self.chance(0.1):
             phrases.append(word(*lex.HERE))
         if timed:
             adverb = self.adverb(lex.TIME, past)

@@ -114,7 +114,7 @@ class Trainer:
                     return progress
                 if stop:
                     self._leave(progress, stop)
-                progress = self._update(stream, progress)
+                progress = self.update(stream, progress)
                 if progress.step % config.log_every == 0:
                     self._report(progress)
                 if config.save_every and progress.step % config.save_every == 0:
@@ -160,7 +160,7 @@ class Trainer:
             return False
         return progress.step % self.validator.config.every == 0 or progress.step == self.config.steps
 
-    def _update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
+    def update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
         """One update of the weights from `accumulate` batches."""
         config = self.config
         step = progress.step + 1

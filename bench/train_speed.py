@@ -1,0 +1,166 @@
+"""Training speed of the base recipe against Hugging Face MarianMT of the same size, in one run.
+
+    python bench/train_speed.py                    # one GPU: the figure in docs/speed.md
+    python bench/train_speed.py --tokens 1000 --steps 3 --vocab 1000 --layers 1 --width 64    # does it run?
+
+Both get the same random pairs with lengths as in WMT data (log-normal, mean 28 tokens), bf16 autocast on a GPU,
+dropout 0.1, label smoothing 0.1 and fused Adam. Ours runs the real trainer, data pipeline included; Hugging Face
+gets its batches ready on the device. Counted are real target tokens, padding left out.
+"""
+
+import argparse
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard import models
+from regard.data.batch import Batch
+from regard.data.batching import BatchConfig, Batches, Position
+from regard.data.store import PairStore, store_of
+from regard.text.vocab import BOS, PAD, SPECIALS
+from regard.train.checkpoint import Checkpoints
+from regard.train.log import RunLog
+from regard.train.trainer import Progress, TrainConfig, Trainer
+
+
+def random_pairs(n: int, vocab: int, mean: float = 28.0, sigma: float = 0.6, seed: int = 1) -> PairStore:
+    """Lengths are log-normal; the target is as long as the source within about 15 %."""
+    generator = np.random.default_rng(seed)
+    src = generator.lognormal(math.log(mean) - sigma**2 / 2, sigma, n)
+    tgt = src * generator.lognormal(0.0, 0.15, n)
+
+    def side(lengths: np.ndarray) -> list[list[int]]:
+        sizes = np.clip(lengths.round().astype(int), 1, 254)
+        return [generator.integers(len(SPECIALS), vocab, size).tolist() for size in sizes]
+
+    return store_of(side(src), side(tgt))
+
+
+def real_tokens(batch: Batch) -> int:
+    return int((batch.tgt_out != PAD).sum())
+
+
+def clock(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def ours(args: argparse.Namespace, batches: Batches, device: torch.device, compiled: bool) -> float:
+    """Target tokens a second of our trainer."""
+    config = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
+    torch.manual_seed(1)
+    model = models.build(config, vocab_size=args.vocab).to(device)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(
+            model,
+            batches,
+            None,  # type: ignore[arg-type]  # nothing is validated here
+            Checkpoints(Path(folder), keep=2),
+            RunLog(Path(folder)),
+            TrainConfig(compile=compiled),
+        )
+        stream = batches.stream(Position(0, 0))
+        progress = Progress()
+        model.train()
+        for _ in range(args.warmup):
+            progress = trainer.update(stream, progress)
+        trainer.meter.restart()
+        start = clock(device)
+        for _ in range(args.steps):
+            progress = trainer.update(stream, progress)
+        seconds = clock(device) - start
+        speed = trainer.meter.tokens / seconds
+        loss = trainer.meter.read()["loss"]
+    print(f"    loss {loss:.3f}, {seconds / args.steps * 1000:.1f} ms an update")
+    return speed
+
+
+def marian(args: argparse.Namespace, batches: Batches, device: torch.device, compiled: bool) -> float:
+    """Target tokens a second of transformers' MarianMTModel in a plain loop."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=args.vocab,
+        d_model=args.width,
+        encoder_layers=args.layers,
+        decoder_layers=args.layers,
+        encoder_attention_heads=args.width // 64,
+        decoder_attention_heads=args.width // 64,
+        encoder_ffn_dim=4 * args.width,
+        decoder_ffn_dim=4 * args.width,
+        dropout=0.1,
+        activation_function="gelu",
+        pad_token_id=PAD,
+        decoder_start_token_id=BOS,
+        max_position_embeddings=512,
+    )
+    torch.manual_seed(1)
+    model = MarianMTModel(config).to(device).train()
+    run = torch.compile(model, dynamic=True) if compiled else model
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+    loss_of = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)
+
+    def update(batch: Batch) -> None:
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
+            logits = run(input_ids=batch.src, attention_mask=(batch.src != PAD).long(), decoder_input_ids=batch.tgt_in).logits
+            loss = loss_of(logits.flatten(0, 1), batch.tgt_out.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    ready = first_batches(batches, args.warmup + args.steps, device)
+    tokens = sum(real_tokens(batch) for batch in ready[args.warmup :])
+    for batch in ready[: args.warmup]:
+        update(batch)
+    start = clock(device)
+    for batch in ready[args.warmup :]:
+        update(batch)
+    seconds = clock(device) - start
+    print(f"    {seconds / args.steps * 1000:.1f} ms an update")
+    return tokens / seconds
+
+
+def first_batches(batches: Batches, n: int, device: torch.device) -> list[Batch]:
+    stream: Iterator[tuple[Position, Batch]] = batches.stream(Position(0, 0))
+    return [next(stream)[1].to(device) for _ in range(n)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--tokens", type=int, default=25_000, help="padded tokens a batch and side")
+    parser.add_argument("--vocab", type=int, default=37_000)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--warmup", type=int, default=30)
+    parser.add_argument("--hf-compiled", action="store_true", help="measure a compiled MarianMT too")
+    args = parser.parse_args()
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    store = random_pairs(200 * args.tokens // 28, args.vocab)
+    batches = Batches(store, np.arange(len(store)), BatchConfig(tokens=args.tokens, workers=4), seed=1)
+    sample = first_batches(batches, 50, torch.device("cpu"))
+    padding = 1 - sum(real_tokens(b) for b in sample) / sum(b.tgt_out.numel() for b in sample)
+    print(f"padding {padding:.1%} of the target side; {len({b.src.shape + b.tgt.shape for b in sample})} shapes in 50")
+
+    speeds = {"Hugging Face MarianMT, eager": marian(args, batches, device, compiled=False)}
+    if args.hf_compiled:
+        speeds["Hugging Face MarianMT, compiled"] = marian(args, batches, device, compiled=True)
+    speeds["regard, eager"] = ours(args, batches, device, compiled=False)
+    speeds["regard, compiled"] = ours(args, batches, device, compiled=True)
+    base = speeds["Hugging Face MarianMT, eager"]
+    for name, speed in speeds.items():
+        print(f"{name:34}{speed:12,.0f} target tokens/s{speed / base:8.2f} ×")
+
+
+if __name__ == "__main__":
+    main()
