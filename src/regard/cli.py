@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand
 
@@ -17,6 +16,9 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.translator import Translation, Translator
+
+# Typer brings Click along, under one name or another; what its parser raises is the base of this class.
+UsageError = typer.BadParameter.__base__
 
 app = typer.Typer(
     help="Train your own translator from two files of parallel text, and see why it says what it says.",
@@ -34,16 +36,13 @@ ModelDir = Annotated[Path, typer.Argument(metavar="DIR", help="The directory tha
 class TwoValidFiles(TyperCommand):
     """Lets --valid take the two files of a pair, `--valid SRC TGT`, or one TSV or JSONL."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        expanded: list[str] = []
-        waiting = iter(args)
-        for arg in waiting:
-            expanded.append(arg)
-            if arg == "--valid" and (first := next(waiting, None)) is not None:
-                expanded.append(first)
-                if not first.removesuffix(".gz").endswith((".tsv", ".jsonl")):
-                    second = next(waiting, None)
-                    expanded += ["--valid", second] if second is not None else []
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        expanded = list(args)
+        for i in reversed([i for i, arg in enumerate(args) if arg == "--valid"]):
+            first, second = ([*args[i + 1 :], "", ""])[:2]
+            one_file = first.removesuffix(".gz").endswith((".tsv", ".jsonl"))
+            if second and not second.startswith("-") and not one_file:
+                expanded.insert(i + 2, "--valid")
         return super().parse_args(ctx, expanded)
 
 
@@ -201,9 +200,9 @@ def main() -> None:
         code = app(standalone_mode=False)
     except UserError as error:
         _fail(str(error))
-    except click.ClickException as error:
+    except UsageError as error:
         _fail(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.bundle import Bundle
-from regard.data.batch import Batch, collate, collate_sources
+from regard.data.batch import Batch, Ragged, collate, collate_sources
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.search.decode import DecodeConfig, decode
@@ -121,8 +121,8 @@ class Translator:
     def attention(self, source: Sequence[int], target: Sequence[int]) -> AttentionRecord:
         """The weights of a given pair of id sequences, by the plain form of attention."""
         model = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
-        exact = collate([source], [target])
-        batch = Batch(exact.src[:, : len(source) + 1], exact.tgt[:, : len(target) + 2]).to(self.device)
+        padded = collate(Ragged.of([source]), Ragged.of([target]))
+        batch = Batch(padded.src[:, : len(source) + 1], padded.tgt[:, : len(target) + 2]).to(self.device)
         weights = model.attention(batch)  # type: ignore[attr-defined]
         kinds = {
             kind: np.stack([w[0].float().cpu().numpy() for w in getattr(weights, kind)])

@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.text.vocab import BOS, EOS, PAD
@@ -38,23 +41,42 @@ class Batch:
         return Batch(*(t.pin_memory().to(device, non_blocking=True) for t in (self.src, self.tgt)))
 
 
-def collate(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], rows: int | None = None) -> Batch:
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences of different lengths, one behind the other."""
+
+    ids: NDArray[Any]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
+        lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
+        return cls(np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum())), lengths)
+
+    def lists(self) -> list[list[int]]:
+        return [part.tolist() for part in np.split(self.ids, np.cumsum(self.lengths)[:-1])]
+
+    def fill(self, array: NDArray[np.int64], start: int) -> None:
+        """Write row i into array[i, start:] and an EOS behind it."""
+        n = len(self.lengths)
+        columns = np.arange(array.shape[1])
+        inside = (columns >= start) & (columns < (start + self.lengths)[:, None])
+        array[:n][inside] = self.ids
+        array[np.arange(n), start + self.lengths] = EOS
+
+
+def collate(src: Ragged, tgt: Ragged, rows: int | None = None) -> Batch:
     """Pairs of ids without specials → Batch padded to the edges, and to `rows` rows.
 
     A row that only fills up has an EOS as its source, so that attention has something to look at, and no target.
     """
-    n_rows = rows or len(src)
-    n_src = edge(max(len(s) for s in src) + 1)
-    n_tgt = edge(max(len(t) for t in tgt) + 1)
-    src_array = np.full((n_rows, n_src), PAD, dtype=np.int64)
-    tgt_array = np.full((n_rows, n_tgt + 1), PAD, dtype=np.int64)
-    src_array[len(src) :, 0] = EOS
-    for i, (s, t) in enumerate(zip(src, tgt, strict=True)):
-        src_array[i, : len(s)] = s
-        src_array[i, len(s)] = EOS
-        tgt_array[i, 0] = BOS
-        tgt_array[i, 1 : len(t) + 1] = t
-        tgt_array[i, len(t) + 1] = EOS
+    n, n_rows = len(src.lengths), rows or len(src.lengths)
+    src_array = np.full((n_rows, edge(int(src.lengths.max()) + 1)), PAD, dtype=np.int64)
+    tgt_array = np.full((n_rows, edge(int(tgt.lengths.max()) + 1) + 1), PAD, dtype=np.int64)
+    src.fill(src_array, start=0)
+    tgt.fill(tgt_array, start=1)
+    src_array[n:, 0] = EOS
+    tgt_array[:n, 0] = BOS
     return Batch(torch.from_numpy(src_array), torch.from_numpy(tgt_array))
 
 

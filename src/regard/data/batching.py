@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
-from regard.data.batch import EDGES, Batch, collate, edge
+from regard.data.batch import EDGES, Batch, Ragged, collate, edge
 from regard.data.store import PairStore
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair
 
@@ -89,14 +89,13 @@ class Batches:
             epoch, index = epoch + 1, 0
 
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
-        src = [self.store.src(i).tolist() for i in rows]
-        tgt = [self.store.tgt(i).tolist() for i in rows]
+        src, tgt = self.store.src(rows), self.store.tgt(rows)
         if self.dropout and self.tokenizers:
             seed = int(np.random.SeedSequence([self.seed, epoch, index]).generate_state(1)[0])
             src = _resample(self.tokenizers.src, src, self.dropout, seed)
             tgt = _resample(self.tokenizers.tgt, tgt, self.dropout, seed + 1)
-        width = edge(max(max(len(s), len(t)) for s, t in zip(src, tgt, strict=True)) + 1)
-        return collate(src, tgt, rows=max(len(src), rows_for(width, self.config.tokens)))
+        width = edge(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
+        return collate(src, tgt, rows=max(len(rows), rows_for(width, self.config.tokens)))
 
 
 def plan(
@@ -137,7 +136,7 @@ def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(lengths > edges[-1], -(-lengths // 64) * 64, inside)
 
 
-def _resample(tokenizer: object, ids: list[list[int]], dropout: float, seed: int) -> list[list[int]]:
+def _resample(tokenizer: object, ragged: Ragged, dropout: float, seed: int) -> Ragged:
     if not isinstance(tokenizer, SentencePieceTokenizer):
-        return ids
-    return tokenizer.resample(ids, dropout, seed)
+        return ragged
+    return Ragged.of(tokenizer.resample(ragged.lists(), dropout, seed))

@@ -5,8 +5,8 @@ word carries the English words it renders.  Phrases combine by putting words sid
 alignment needs no index arithmetic before the finished sentence is numbered.  The first part composes
 phrases from given parts, `Sampler` chooses the parts at random, `corpus` makes the splits.
 
-Where English says less than French: they, them, i, me, we and us are masculine, and a relative clause
-belongs to the noun right before it.
+Where English says less than French: they, them, i, me, we and us are masculine, a relative clause
+belongs to the noun right before it, and an adverb of frequency to the verb right behind it.
 """
 
 from __future__ import annotations
@@ -119,11 +119,7 @@ def negation(negated: bool) -> Phrase:
 
 
 def verb_phrase(
-    predicate: Predicate,
-    subject: lex.Agreement,
-    *,
-    gap: lex.Agreement = lex.MASCULINE,
-    inverted: bool = False,
+    predicate: Predicate, subject: lex.Agreement, gap: lex.Agreement = lex.MASCULINE, inverted: bool = False
 ) -> Phrase:
     """`gap` is the object relativised before the verb; `inverted`: the question already has its "do"."""
     verb, past, pronoun = predicate.verb, predicate.past, predicate.pronoun
@@ -169,9 +165,8 @@ def subject_relative(head: Phrase, person: bool, predicate: Predicate) -> Phrase
 
 
 def object_relative(head: Phrase, subject: Phrase, predicate: Predicate) -> Phrase:
-    return (
-        head + word("that", "que") + subject + verb_phrase(predicate, subject.agreement, gap=head.agreement)
-    )
+    verb = verb_phrase(predicate, subject.agreement, gap=head.agreement)
+    return head + word("that", "que") + subject + verb
 
 
 def elide(words: Sequence[Fr]) -> list[Fr]:
@@ -230,8 +225,9 @@ class Sampler:
         others = [other for other in VERBS if other is not verb and verb.subjects <= other.subjects]
         if subject.agreement.first or not others or self.chance(0.8):
             return statement(subject, last)
-        # only the last may end in a relative clause, for what follows that could belong to it
-        return statement(subject, self.predicate(self.pick(others), subject.agreement, past), last)
+        # only the last may be negated or end in a relative clause: those could reach over the "and"
+        first = self.predicate(self.pick(others), subject.agreement, past, bare=True)
+        return statement(subject, first, last)
 
     def two_clauses(self) -> Phrase:
         # "sees a and b and c arrived" has one reading as long as the second subject is not coordinated
@@ -298,7 +294,7 @@ class Sampler:
 
     def circumstances(self, verb: lex.Verb, past: bool, timed: bool) -> list[Phrase]:
         phrases = []
-        if "thing" not in verb.subjects and self.chance(0.1):
+        if "thing" not in verb.subjects and self.chance(0.1):  # things do nothing with others
             phrases.append(self.prepositional(lex.WITH))
         if verb.place and self.chance(0.4):
             phrases.append(self.prepositional(self.pick(lex.PLACES)))
@@ -319,9 +315,8 @@ class Sampler:
         noun = self.pick(lex.nouns_with(tags))
         mass = "mass" in noun.tags
         determiner = "the" if mass else self.pick(determiners)
-        plural = determiner in lex.PLURAL or (
-            determiner in lex.EITHER_NUMBER and not mass and self.chance(0.35)
-        )
+        either = determiner in lex.EITHER_NUMBER and not mass
+        plural = determiner in lex.PLURAL or (either and self.chance(0.35))
         chosen = []
         for before_noun, rate in ((True, 0.18), (False, 0.3)):
             fitting = lex.adjectives_of(noun, before_noun)
@@ -348,8 +343,8 @@ class Sampler:
     def relative(self, noun: lex.Noun, head: Phrase, last: bool = False) -> Phrase:
         # objects weigh more: only there does the participle of most verbs show its gender
         acting = [(verb, True) for verb in VERBS if verb.subjects & noun.tags]
-        suffering = [(verb, False) for verb in VERBS if verb.objects & noun.tags]
-        verb, acts = self.pick(acting + 3 * suffering)
+        undergoing = [(verb, False) for verb in VERBS if verb.objects & noun.tags]
+        verb, acts = self.pick(acting + 3 * undergoing)
         if acts:
             objects: Objects = "rich" if last else "plain"
             predicate = self.predicate(verb, head.agreement, self.chance(0.5), objects)

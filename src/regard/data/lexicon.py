@@ -196,7 +196,7 @@ ADJECTIVES = {
     before | beautiful beau belle bel        | person animal food thing part place
     before | old vieux vieille vieil         | person animal thing part place
     before | young jeune jeune               | person animal
-    before | new nouveau nouvelle nouvel     | thing part building
+    before | new nouveau nouvelle nouvel     | person animal thing part building
     before | good bon bonne                  | person animal food
     behind | green vert verte                | person animal food thing part place mass
     behind | blue bleu bleue                 | person animal thing part place

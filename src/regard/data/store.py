@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.batch import Ragged
 from regard.data.corpus import Corpus, Pair, Report
 from regard.files import new_folder, write_atomically
 from regard.text.tokenizer import Tokenizer, TokenizerPair
@@ -34,11 +35,11 @@ class PairStore:
     def __len__(self) -> int:
         return len(self.src_ends) - 1
 
-    def src(self, i: int) -> NDArray[Any]:
-        return self.src_ids[self.src_ends[i] : self.src_ends[i + 1]]
+    def src(self, rows: NDArray[np.int64]) -> Ragged:
+        return _gather(self.src_ids, self.src_ends, rows)
 
-    def tgt(self, i: int) -> NDArray[Any]:
-        return self.tgt_ids[self.tgt_ends[i] : self.tgt_ends[i + 1]]
+    def tgt(self, rows: NDArray[np.int64]) -> Ragged:
+        return _gather(self.tgt_ids, self.tgt_ends, rows)
 
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.diff(self.src_ends), np.diff(self.tgt_ends)
@@ -112,10 +113,18 @@ def store_of(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> Pair
     """A small store in memory, for corpora that the package makes itself."""
 
     def side(rows: Sequence[Sequence[int]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        flat = np.asarray([i for row in rows for i in row], dtype=np.int64)
-        return flat, np.cumsum([0, *(len(row) for row in rows)])
+        ragged = Ragged.of(rows)
+        return ragged.ids, np.concatenate([[0], np.cumsum(ragged.lengths)])
 
     return PairStore(*side(src), *side(tgt), Report(len(src), len(src)), "memory")
+
+
+def _gather(ids: NDArray[Any], ends: NDArray[np.int64], rows: NDArray[np.int64]) -> Ragged:
+    starts, lengths = ends[rows], ends[rows + 1] - ends[rows]
+    # Where each id of the result comes from: its row's start, plus its place in the row.
+    before = np.cumsum(lengths) - lengths
+    places = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+    return Ragged(ids[places], lengths)
 
 
 def _id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger[Any]]:

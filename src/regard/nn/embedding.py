@@ -37,4 +37,8 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor, start: int = 0) -> Tensor:
         """[B, T] ids that stand at start … start + T − 1 → [B, T, D]"""
-        return self.dropout(self.join(self.tokens(ids) * self.scale, self.positions(start, ids.shape[1])))
+        x = self.join(self.tokens(ids) * self.scale, self.positions(start, ids.shape[1]))
+        if torch.is_autocast_enabled(ids.device.type):
+            # The residual stream then runs in half precision, which halves the traffic between the layers.
+            x = x.to(torch.get_autocast_dtype(ids.device.type))
+        return self.dropout(x)

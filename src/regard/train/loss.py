@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.config import Config
 from regard.data.batch import Batch
@@ -35,15 +35,21 @@ def disagreement(p: Tensor, q: Tensor, targets: Tensor) -> Tensor:
     return both.masked_fill(targets == PAD, 0.0).sum()
 
 
-def batch_loss(model: nn.Module, src: Tensor, tgt: Tensor, config: LossConfig) -> tuple[Tensor, Tensor]:
-    """The loss to differentiate and the plain negative log-likelihood, both summed over the target tokens."""
+def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple[Tensor, Tensor]:
+    """The loss to differentiate and the plain negative log-likelihood, both summed over the target tokens.
+
+    With R-Drop the batch stands there twice, one half behind the other.
+    """
+    log_probs = F.log_softmax(logits.float(), dim=-1)
+    loss, nll = smoothed_cross_entropy(log_probs, targets, config.label_smoothing)
     if not config.r_drop:
-        batch = Batch(src, tgt)
-        log_probs = F.log_softmax(model(batch).float(), dim=-1)
-        return smoothed_cross_entropy(log_probs, batch.tgt_out, config.label_smoothing)
-    twice = Batch(torch.cat([src, src]), torch.cat([tgt, tgt]))
-    log_probs = F.log_softmax(model(twice).float(), dim=-1)
-    loss, nll = smoothed_cross_entropy(log_probs, twice.tgt_out, config.label_smoothing)
+        return loss, nll
     p, q = log_probs.chunk(2)
+    apart = disagreement(p, q, targets.chunk(2)[0])
     # L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved so that it compares with one pass
-    return (loss + config.r_drop / 2 * disagreement(p, q, tgt[:, 1:])) / 2, nll / 2
+    return (loss + config.r_drop / 2 * apart) / 2, nll / 2
+
+
+def doubled(batch: Batch) -> Batch:
+    """The batch twice, for R-Drop's two passes at once."""
+    return Batch(torch.cat([batch.src, batch.src]), torch.cat([batch.tgt, batch.tgt]))

@@ -129,7 +129,7 @@ def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
         store, train_rows, recipe.batch, recipe.train.seed, recipe.tokenizer.dropout, tokenizers
     )
     validator = Validator(
-        valid_store, valid_rows.tolist(), tokenizers, recipe.valid, recipe.decode, recipe.batch.tokens
+        valid_store, valid_rows, tokenizers, recipe.valid, recipe.decode, recipe.batch.tokens
     )
     checkpoints = Checkpoints(run.out / "checkpoints", keep=recipe.train.average_k)
     return Trainer(model, batches, validator, checkpoints, log, recipe.train)

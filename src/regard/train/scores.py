@@ -18,9 +18,11 @@ class ScoreOptions:
     tokenize: str = "13a"
     lowercase: bool = False
 
-    def metrics(self) -> dict[str, Any]:
+    def __post_init__(self) -> None:
         if self.tokenize not in TOKENIZERS:
             raise UserError(f"--tokenize {self.tokenize}: choose one of {', '.join(TOKENIZERS)}")
+
+    def metrics(self) -> dict[str, Any]:
         return {
             # force: sacreBLEU otherwise prints a warning about text that looks tokenised
             "BLEU": BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True),

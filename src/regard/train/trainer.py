@@ -21,7 +21,7 @@ from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoints, read_newest
 from regard.train.log import RunLog
-from regard.train.loss import LossConfig, batch_loss
+from regard.train.loss import LossConfig, doubled, loss_of_logits
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
 from regard.train.stop import StopAsked, Stopped, StopRequest, stop_signals
 from regard.train.validate import Validation, Validator
@@ -95,8 +95,7 @@ class Trainer:
         self.optimizer = Optimizer(model, config)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
         self.d_model = model.output.in_features
-        loss = torch.compile(batch_loss, dynamic=True) if config.compile else batch_loss
-        self._loss: Callable[..., tuple[Tensor, Tensor]] = loss
+        self._loss = _compile(model) if config.compile else loss_of_logits
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -145,7 +144,9 @@ class Trainer:
         if self.ema:
             self.ema.swap()
         try:
-            return self.validator(self.model, self.device, check_stop)
+            # Decoding has shapes of its own at every step: compiling them would take longer than it saves.
+            with torch.compiler.set_stance("force_eager"):
+                return self.validator(self.model, self.device, check_stop)
         finally:
             self.model.train()
             if self.ema:
@@ -171,8 +172,9 @@ class Trainer:
         total = torch.zeros((), device=self.device)
         for _, batch in gathered:
             moved = batch.to(self.device)
+            moved = doubled(moved) if config.r_drop else moved
             with self._autocast():
-                loss, nll = self._loss(self.model, moved.src, moved.tgt, config)
+                loss, nll = self._loss(self.model(moved), moved.tgt_out.contiguous(), config)
             (loss / tokens).backward()
             total = total + nll
         lr = learning_rate(config, step, config.steps, self.d_model)
@@ -295,6 +297,15 @@ class Meter:
         values["tokens_per_second"] = self.tokens / (time.perf_counter() - self.since)
         self.restart()
         return values
+
+
+def _compile(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Compile the model's layers in place, and return a compiled loss; one compilation serves every shape."""
+    # The analysis that is switched off fails on such graphs in torch 2.11.
+    options = {"triton.coalesce_tiling_analysis": False}
+    for layer in model.layers():
+        layer.compile(dynamic=True, options=options)
+    return torch.compile(loss_of_logits, dynamic=True, options=options)
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

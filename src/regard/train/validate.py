@@ -1,10 +1,11 @@
 """How the model does on text it was not trained on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.config import Config
 from regard.data.batch import collate
@@ -14,7 +15,7 @@ from regard.models import Model
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import PAD
-from regard.train.loss import LossConfig, batch_loss
+from regard.train.loss import LossConfig, loss_of_logits
 from regard.train.scores import ScoreOptions, corpus_scores
 from regard.translator import Translator
 
@@ -51,7 +52,7 @@ class Validator:
     """The validation pairs as ids (for the loss) and as texts (for BLEU)."""
 
     store: PairStore
-    rows: Sequence[int]
+    rows: NDArray[np.int64]
     tokenizers: TokenizerPair
     config: ValidConfig
     decode: DecodeConfig
@@ -61,8 +62,8 @@ class Validator:
         model.eval()
         loss = self._loss(model, device, check_stop)
         rows = self.rows[: self.config.sentences]
-        sources = [self.tokenizers.src.decode(self.store.src(i).tolist()) for i in rows]
-        references = [self.tokenizers.tgt.decode(self.store.tgt(i).tolist()) for i in rows]
+        sources = [self.tokenizers.src.decode(ids) for ids in self.store.src(rows).lists()]
+        references = [self.tokenizers.tgt.decode(ids) for ids in self.store.tgt(rows).lists()]
         decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
         translator = Translator(model, self.tokenizers, decode, device)
         hypotheses: list[str] = []
@@ -79,14 +80,13 @@ class Validator:
 
     @torch.inference_mode()
     def _loss(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> float:
-        rows = np.asarray(self.rows)
         src, tgt = self.store.lengths()
-        lengths = (src[rows] + 1, tgt[rows] + 1)
+        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
         total, tokens = 0.0, 0
         for chosen in plan(lengths, self.batch_tokens, np.random.Philox(0)):
-            pairs = rows[chosen]
-            batch = collate([self.store.src(i) for i in pairs], [self.store.tgt(i) for i in pairs]).to(device)
-            total += float(batch_loss(model, batch.src, batch.tgt, _PLAIN)[1])
+            pairs = self.rows[chosen]
+            batch = collate(self.store.src(pairs), self.store.tgt(pairs)).to(device)
+            total += float(loss_of_logits(model(batch), batch.tgt_out, _PLAIN)[1])
             tokens += int((batch.tgt_out != PAD).sum())
             check_stop()
         return total / tokens

@@ -1,0 +1,50 @@
+"""Small models and data that the tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import models
+from regard.data.batch import Batch, Ragged, collate
+
+# One thread: sums in one order on every machine, and no fight for two cores between processes.
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
+
+VOCAB = 40
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read from or left in the user's cache."""
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def tiny_model(seed: int = 0, **options: object) -> models.Model:
+    """An untrained model in float64 whose next-token probabilities are far from uniform."""
+    torch.manual_seed(seed)
+    config = {"d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2, **options}
+    model = models.build(config, vocab_size=VOCAB).double().eval()
+    with torch.no_grad():
+        model.output.weight.mul_(4.0)
+    return model
+
+
+def random_batch(lengths: list[tuple[int, int]], seed: int = 0) -> Batch:
+    """Random pairs with the given numbers of source and target tokens."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def ids(n: int) -> list[int]:
+        return torch.randint(6, VOCAB, (n,), generator=generator).tolist()
+
+    return collate(Ragged.of([ids(s) for s, _ in lengths]), Ragged.of([ids(t) for _, t in lengths]))
+
+
+def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> tuple[Path, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = (folder / f"{name}.src", folder / f"{name}.tgt")
+    for path, side in zip(paths, zip(*pairs, strict=True), strict=True):
+        path.write_text("".join(line + "\n" for line in side), encoding="utf-8")
+    return paths

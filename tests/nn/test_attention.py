@@ -1,0 +1,86 @@
+import pytest
+import torch
+from torch import nn
+
+import regard
+from regard.nn.attention import MultiHeadAttention, attend, attend_fused
+from regard.nn.masks import causal_mask
+
+
+def rand(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_fused_form_equals_the_equation(masked: bool) -> None:
+    q, k, v = rand(2, 3, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8)
+    mask = (torch.rand(2, 1, 5, 7) < 0.7) | torch.eye(5, 7, dtype=torch.bool) if masked else None
+    output, weights = attend(q, k, v, mask=mask)
+    torch.testing.assert_close(attend_fused(q, k, v, mask), output, rtol=0, atol=1e-12)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 5, dtype=torch.float64))
+    if mask is not None:
+        assert (weights.masked_select(~mask) == 0).all()
+
+
+def test_fused_causal_equals_the_causal_mask() -> None:
+    q, k, v = rand(2, 3, 6, 8), rand(2, 3, 6, 8), rand(2, 3, 6, 8)
+    expected, _ = attend(q, k, v, mask=causal_mask(6, 6))
+    torch.testing.assert_close(attend_fused(q, k, v, causal=True), expected, rtol=0, atol=1e-12)
+
+
+def test_masked_attention_equals_a_growing_key_set() -> None:
+    """The inefficient reference of the lectures: step t sees the first t keys alone."""
+    q, k, v = rand(5, 8), rand(5, 8), rand(5, 8)
+    together, _ = attend(q, k, v, mask=causal_mask(5, 5))
+    for t in range(5):
+        alone, _ = attend(q[t : t + 1], k[: t + 1], v[: t + 1])
+        torch.testing.assert_close(together[t : t + 1], alone, rtol=0, atol=1e-12)
+
+
+def test_scaled_dot_is_dot_divided_by_the_root_of_the_width() -> None:
+    q, k, v = rand(4, 16), rand(6, 16), rand(6, 3)
+    scaled, _ = attend(q, k, v)
+    plain, _ = attend(q / 4, k, v, score="dot")
+    torch.testing.assert_close(scaled, plain, rtol=0, atol=1e-12)
+
+
+def test_unknown_score_names_the_known_ones() -> None:
+    with pytest.raises(regard.UserError, match="scaled-dot"):
+        regard.attend(rand(1, 2), rand(1, 2), rand(1, 2), score="scaled-dott")
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_equals_torch_multihead_attention(need_weights: bool) -> None:
+    d, h = 32, 4
+    ours = MultiHeadAttention(d, h).double()
+    theirs = nn.MultiheadAttention(d, h, batch_first=True, dtype=torch.float64)
+    copy_attention(ours, theirs)
+    x, memory = rand(2, 5, d), rand(2, 7, d)
+    mask = torch.ones(2, 7, dtype=torch.bool)
+    mask[1, 4:] = False
+    got, weights = ours(x, ours.keys_values(memory), mask[:, None, None], need_weights=need_weights)
+    expected, their_weights = theirs(
+        x, memory, memory, key_padding_mask=~mask, average_attn_weights=False, need_weights=True
+    )
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    if need_weights:
+        torch.testing.assert_close(weights, their_weights, rtol=0, atol=1e-10)
+
+
+def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key_value.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key_value.bias]))
+        theirs.out_proj.weight.copy_(ours.out.weight)
+        theirs.out_proj.bias.copy_(ours.out.bias)
+
+
+def test_permutation_equivariance_without_positions_and_its_loss_under_a_mask() -> None:
+    attention = MultiHeadAttention(16, 4).double()
+    x, order = rand(1, 6, 16), torch.randperm(6, generator=torch.Generator().manual_seed(1))
+
+    def run(x: torch.Tensor, causal: bool) -> torch.Tensor:
+        return attention(x, attention.keys_values(x), causal=causal)[0]
+
+    torch.testing.assert_close(run(x[:, order], False), run(x, False)[:, order], rtol=0, atol=1e-12)
+    assert not torch.allclose(run(x[:, order], True), run(x, True)[:, order])
