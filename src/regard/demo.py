@@ -1,0 +1,64 @@
+"""The first five minutes: train on the built-in corpus, translate, draw."""
+
+import time
+from pathlib import Path
+
+from regard.data.corpus import Corpus
+from regard.data.grammar import AlignedPair, corpus
+from regard.files import write_atomically
+from regard.look.curves import draw_curves
+from regard.look.heatmap import draw_heatmap
+from regard.train.recipe import load_recipe
+from regard.train.run import Run, train
+from regard.translator import load
+
+RECIPE = "tiny"
+_SHOWN = 5
+
+
+def run_demo(out: Path | None, direction: str) -> None:
+    """Train (or go on with, or take again, what an earlier demo trained), and print what came of it."""
+    splits = corpus(direction=direction)
+    src, tgt = direction.split("-")
+    out = out or Path("runs") / f"demo-{direction}"
+    paths = {name: _write(out / "data", name, (src, tgt), pairs) for name, pairs in splits.items()}
+    print(f"{len(splits['train']):,} sentence pairs of the built-in grammar; the test sentences are not among them")
+    start = time.monotonic()
+    run = Run(
+        recipe=load_recipe(RECIPE),
+        train=Corpus(paths["train"]),
+        valid=Corpus(paths["valid"]),
+        out=out,
+        languages=(src, tgt),
+        device="cpu",
+        resume=True,
+    )
+    train(run)
+    print(f"trained in {time.monotonic() - start:.0f} seconds\n")
+    _judge(out, splits["test"])
+    _draw(out, splits["test"][0].src)
+    print(f'\nyour turn:      regard translate {out} --text "{splits["test"][1].src}"')
+
+
+def _write(folder: Path, name: str, langs: tuple[str, str], pairs: list[AlignedPair]) -> tuple[Path, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    src, tgt = (folder / f"{name}.{lang}" for lang in langs)
+    write_atomically(src, "".join(f"{pair.src}\n" for pair in pairs).encode())
+    write_atomically(tgt, "".join(f"{pair.tgt}\n" for pair in pairs).encode())
+    return src, tgt
+
+
+def _judge(out: Path, test: list[AlignedPair]) -> None:
+    translations = load(out, device="cpu").translate([pair.src for pair in test])
+    right = [t.text == pair.tgt for t, pair in zip(translations, test, strict=True)]
+    print(f"unseen test sentences translated exactly right: {sum(right):,} of {len(right):,} ({sum(right) / len(right):.1%})\n")
+    for translation, pair, is_right in list(zip(translations, test, right, strict=True))[:_SHOWN]:
+        print(f"  {pair.src}\n  → {translation.text}{'' if is_right else f'   (expected: {pair.tgt})'}\n")
+
+
+def _draw(out: Path, sentence: str) -> None:
+    [translation] = load(out, device="cpu").translate([sentence], attention=True)
+    for path in draw_curves(out):
+        print(f"learning curve: {path}")
+    if translation.attention:
+        print(f"attention map:  {draw_heatmap(translation.attention, out / 'attention.png')}")

@@ -1,0 +1,125 @@
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.batch import EDGES, Batch, Ragged, collate, collate_sources, edge
+from regard.data.batching import BatchConfig, Batches, Position, rows_for
+from regard.data.corpus import Corpus
+from regard.data.store import open_store, store_of
+from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.vocab import BOS, EOS, PAD
+from tests.conftest import write_pairs
+
+N = 500
+
+
+def batches(seed: int = 1, workers: int = 0, **options: object) -> Batches:
+    generator = np.random.default_rng(0)
+    rows = [[list(generator.integers(6, 99, generator.integers(1, 60))) for _ in range(N)] for _ in range(2)]
+    rows[0][0] = [7] * 300  # longer than the last edge
+    config = BatchConfig(tokens=512, workers=workers)
+    return Batches(store_of(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
+
+
+def take(stream: Iterator[tuple[Position, Batch]], n: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
+    return [(position, batch.src, batch.tgt) for position, batch in islice(stream, n)]
+
+
+def same(left: list, right: list) -> bool:  # type: ignore[type-arg]
+    return all(
+        a[0] == b[0] and torch.equal(a[1], b[1]) and torch.equal(a[2], b[2])
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def test_collate_and_its_inverse() -> None:
+    src, tgt = [[7, 8], [9]], [[10], [11, 12, 13]]
+    batch = collate(Ragged.of(src), Ragged.of(tgt), rows=3)
+    assert batch.src.tolist()[0] == [7, 8, EOS, *[PAD] * 5]
+    assert batch.src.tolist()[2] == [EOS, *[PAD] * 7], "a row that only fills up"
+    assert batch.tgt.tolist()[1] == [BOS, 11, 12, 13, EOS, *[PAD] * 4]
+    assert (batch.tgt[2] == PAD).all()
+    assert Ragged.of(src).lists() == src
+    alone = collate_sources(src)
+    assert alone.src.tolist() == [[7, 8, EOS], [9, EOS, PAD]]
+
+
+def test_every_pair_is_in_an_epoch_exactly_once_and_epochs_differ() -> None:
+    stream = batches()
+    first, second = stream.plan(0), batches().plan(1)
+    for plan in (first, second):
+        assert sorted(np.concatenate(plan)) == list(range(N))
+    assert [b.tolist() for b in first] != [b.tolist() for b in second]
+    assert [b.tolist() for b in first] != [b.tolist() for b in batches(seed=2).plan(0)]
+
+
+def test_padded_shapes_come_from_a_small_fixed_set_within_the_budget() -> None:
+    stream = batches()
+    for index in range(len(stream.plan(0))):
+        batch = stream.batch(0, index)
+        (rows, s), t = batch.src.shape, batch.tgt_in.shape[1]
+        assert {edge(s), edge(t)} == {s, t}, "lengths are edges"
+        assert rows == rows_for(max(s, t), 512)
+        assert rows == 1 or rows * max(s, t) <= 512
+    assert edge(EDGES[-1] + 1) % 64 == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_order_is_the_same_for_any_number_of_workers(workers: int) -> None:
+    start = Position(0, 3)
+    assert same(take(batches().stream(start), 120), take(batches(workers=workers).stream(start), 120))
+
+
+def test_the_stream_goes_on_from_any_position() -> None:
+    whole = take(batches().stream(Position(0, 0)), 130)
+    for cut in (1, 50, 101):
+        position = whole[cut - 1][0]
+        assert same(take(batches().stream(position), 20), whole[cut : cut + 20])
+
+
+def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
+    text = ["the green witch arrived", "the cat sees the green witch"] * 50
+    tokenizer = train_tokenizer(text, TokenizerConfig(vocab_size=320))
+    pair = TokenizerPair(tokenizer, tokenizer)
+    store = store_of(tokenizer.encode(text), tokenizer.encode(text))
+
+    def stream(seed: int, workers: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
+        config = BatchConfig(tokens=64, workers=workers)
+        return take(Batches(store, np.arange(100), config, seed, 0.3, pair).stream(Position(0, 0)), 60)
+
+    assert same(stream(1, 0), stream(1, 3))
+    plain = take(Batches(store, np.arange(100), BatchConfig(tokens=64), 1).stream(Position(0, 0)), 60)
+    assert any(a[1].shape != b[1].shape or not torch.equal(a[1], b[1]) for a, b in zip(stream(1, 0), plain, strict=True))
+
+
+def test_the_store_is_built_once_and_found_by_content(tmp_path: Path) -> None:
+    pairs = [("a b c", "x y"), ("b", "y " * 30), ("c a", "z")] * 10
+    corpus = Corpus(write_pairs(tmp_path, "train", pairs))
+    tokenizer = train_tokenizer([s for p in pairs for s in p], TokenizerConfig(kind="word"))
+    pair = TokenizerPair(tokenizer, tokenizer)
+    store = open_store(corpus, pair, max_tokens=20, folder=tmp_path)
+    assert len(store) == 20
+    assert store.report.problems == {"over 20 tokens": (10, 2)}
+    texts = [tokenizer.decode(ids) for ids in store.src(np.arange(20)).lists()]
+    assert texts == ["a b c", "c a"] * 10
+    assert isinstance(store.src_ids, np.memmap) and store.src_ids.dtype == np.uint16
+
+    [folder] = (tmp_path / "corpora").iterdir()
+    before = folder.stat().st_mtime_ns
+    again = open_store(corpus, pair, max_tokens=20, folder=tmp_path)
+    assert again.fingerprint == store.fingerprint and again.report.problems == store.report.problems
+    assert folder.stat().st_mtime_ns == before
+    assert open_store(corpus, pair, max_tokens=40, folder=tmp_path).fingerprint != store.fingerprint
+
+
+def test_a_corpus_that_fails_leaves_no_store(tmp_path: Path) -> None:
+    src, tgt = write_pairs(tmp_path, "train", [("a", "b"), ("c", "d")])
+    tgt.write_text("b\n")
+    tokenizer = train_tokenizer(["a b c"], TokenizerConfig(kind="word"))
+    with pytest.raises(ValueError, match="2 lines"):
+        open_store(Corpus((src, tgt)), TokenizerPair(tokenizer, tokenizer), 20, folder=tmp_path)
+    assert list((tmp_path / "corpora").iterdir()) == []

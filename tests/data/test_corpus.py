@@ -1,0 +1,101 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.data.corpus import Corpus, Report
+from regard.errors import UserError
+
+
+def read(*paths: Path, **options: object) -> tuple[list[tuple[str, str]], Report]:
+    report = Report()
+    return list(Corpus(paths, **options).pairs(report)), report  # type: ignore[arg-type]
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def test_the_four_ways_to_bring_pairs_are_equal(tmp_path: Path) -> None:
+    pairs = [("a cat", "un chat"), ("two", "deux"), ("é", "\u2028x y")]
+    src = "".join(s + "\n" for s, _ in pairs).encode()
+    tgt = "".join(t + "\n" for _, t in pairs).encode()
+    tsv = "".join(f"{s}\t{t}\n" for s, t in pairs).encode()
+    rows = "".join(json.dumps({"translation": {"en": s, "fr": t}}) + "\n" for s, t in pairs).encode()
+    expected, _ = read(write(tmp_path / "a.en", src), write(tmp_path / "a.fr", tgt))
+    assert expected == [("a cat", "un chat"), ("two", "deux"), ("é", "x y")]
+    for suffix in ("", ".gz"):
+        assert read(write(tmp_path / f"b.en{suffix}", src), write(tmp_path / f"b.fr{suffix}", tgt))[0] == expected
+        assert read(write(tmp_path / f"c.tsv{suffix}", tsv))[0] == expected
+        assert read(write(tmp_path / f"d.jsonl{suffix}", rows))[0] == expected
+    turned = [(t, s) for s, t in expected]
+    assert read(tmp_path / "d.jsonl", langs=("fr", "en"))[0] == turned
+
+
+def test_bad_lines_are_left_out_counted_and_numbered(tmp_path: Path) -> None:
+    src = [b"\xef\xbb\xbfone", b"two\r", b"th\xffree", b"fo\0ur", b"", b"six", b"x" * 6000, b"eight\r"]
+    tgt = [b"un", b"deux", b"trois", b"quatre", b"cinq", b"  ", b"sept", b"huit"]
+    pairs, report = read(
+        write(tmp_path / "s", b"\n".join(src) + b"\n"), write(tmp_path / "t", b"\n".join(tgt) + b"\n")
+    )
+    assert pairs == [("one", "un"), ("two", "deux"), ("eight", "huit")]
+    assert (report.lines, report.used) == (8, 3)
+    assert report.problems == {
+        "byte order mark removed": (1, 1),
+        "carriage return removed": (2, 2),
+        "invalid UTF-8": (1, 3),
+        "NUL character": (1, 4),
+        "empty side": (2, 5),
+        "over 5,000 characters": (1, 7),
+    }
+    text = "\n".join(report.describe("data"))
+    assert "3 pairs used of 8 lines" in text and "1 × invalid UTF-8, left out (first at line 3)" in text
+
+
+def test_bad_tsv_and_jsonl_lines_are_counted(tmp_path: Path) -> None:
+    pairs, report = read(write(tmp_path / "a.tsv", b"a\tb\nonly one\na\tb\tc\nc\td\n"))
+    assert pairs == [("a", "b"), ("c", "d")]
+    assert report.problems == {"not two tab-separated columns": (2, 2)}
+    rows = [
+        b'{"translation": {"en": "a", "fr": "b"}}',
+        b"not json",
+        b'{"translation": {"en": "a"}}',
+        b"[" * 100_000,
+        b'{"translation": {"en": "\\ud800", "fr": "b"}}',
+    ]
+    pairs, report = read(write(tmp_path / "a.jsonl", b"\n".join(rows)))
+    assert pairs == [("a", "b")] and report.used == 1
+    assert sorted(report.problems.values()) == [(1, 5), (3, 2)]
+
+
+def test_unequal_line_counts_name_both(tmp_path: Path) -> None:
+    src, tgt = write(tmp_path / "s", b"a\nb\nc\n"), write(tmp_path / "t", b"a\nb\n")
+    with pytest.raises(UserError, match=r"3 lines .* 2"):
+        read(src, tgt)
+
+
+def test_wrong_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    one = write(tmp_path / "a.txt", b"a\n")
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(b"hello\n" * 1000)[:30])
+    plain = tmp_path / "plain.gz"
+    plain.write_bytes(b"not gzip at all")
+    for paths, message in [
+        ((one,), "two line-aligned files"),
+        ((one, tmp_path / "none"), "no such file"),
+        ((one, one, one), "one or two"),
+        ((cut, one), "gzip"),
+        ((plain, one), "gzip"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            read(*paths)
+
+
+def test_fingerprint_is_of_the_content(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a", b"x\n"), write(tmp_path / "b", b"y\n")
+    before = Corpus((a, b)).fingerprint()
+    assert before == Corpus((a, b)).fingerprint() != Corpus((b, a)).fingerprint()
+    write(b, b"z\n")
+    assert Corpus((a, b)).fingerprint() != before

@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+
+from regard.errors import UserError
+from regard.text.tokenizer import (
+    ListTokenizer,
+    SentencePieceTokenizer,
+    Tokenizer,
+    TokenizerConfig,
+    TokenizerPair,
+    train_tokenizer,
+)
+from regard.text.vocab import BOS, EOS, MASK, PAD, SEP, SPECIALS, UNK
+
+TEXT = ["the green witch arrived", "la sorcière verte est arrivée", "the cat sees the witch", "le chat voit"] * 20
+KINDS = ["bpe", "unigram", "char", "word"]
+
+
+def trained(kind: str, **options: object) -> Tokenizer:
+    return train_tokenizer(TEXT, TokenizerConfig.parse({"kind": kind, "vocab_size": 320, **options}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decode_of_encode_is_the_text(kind: str) -> None:
+    tokenizer = trained(kind)
+    for text, ids in zip(TEXT, tokenizer.encode(TEXT), strict=True):
+        assert tokenizer.decode(ids) == text
+        assert all(len(SPECIALS) <= i < tokenizer.size for i in ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_specials_stand_at_their_ids_and_are_never_text(kind: str) -> None:
+    tokenizer = trained(kind)
+    assert tokenizer.tokens(range(len(SPECIALS))) == list(SPECIALS)
+    [ids] = tokenizer.encode(["the cat"])
+    assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD, SEP, MASK]) == "the cat"
+    [spelt] = tokenizer.encode(["<s> </s> <pad>"])
+    assert not set(spelt) & {PAD, BOS, EOS, SEP, MASK}, "text cannot spell a special"
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_byte_fallback_loses_nothing(kind: str) -> None:
+    tokenizer = trained(kind)
+    for text in ("naïve 日本語 🙂", "Ω", "a\u200db"):
+        [ids] = tokenizer.encode([text])
+        assert UNK not in ids
+        assert tokenizer.decode(ids) == text
+
+
+def test_without_byte_fallback_the_unknown_is_unknown() -> None:
+    [ids] = trained("bpe", byte_fallback=False, vocab_size=60).encode(["日"])
+    assert UNK in ids
+
+
+@pytest.mark.parametrize("kind", ["char", "word"])
+def test_unknown_symbols_show_as_unknown(kind: str) -> None:
+    tokenizer = trained(kind)
+    [ids] = tokenizer.encode(["日"])
+    assert ids == [UNK] and tokenizer.decode(ids) == "<unk>"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_is_deterministic(kind: str) -> None:
+    assert trained(kind).to_bytes() == trained(kind).to_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("joint", [True, False])
+def test_saved_is_loaded(kind: str, joint: bool, tmp_path: Path) -> None:
+    src = trained(kind)
+    pair = TokenizerPair(src, src if joint else trained(kind, vocab_size=300))
+    pair.save(tmp_path)
+    loaded = TokenizerPair.load(tmp_path)
+    assert loaded.joint == joint
+    assert loaded.fingerprint == pair.fingerprint
+    assert loaded.src.encode(TEXT) == src.encode(TEXT)
+
+
+def test_bpe_dropout_is_a_pure_function_that_keeps_the_text() -> None:
+    tokenizer = trained("bpe")
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    ids = tokenizer.encode(TEXT)
+    once = tokenizer.resample(ids, 0.5, seed=7)
+    tokenizer.resample(ids, 0.5, seed=8)
+    assert tokenizer.resample(ids, 0.5, seed=7) == once
+    assert once != ids and tokenizer.resample(ids, 0.5, seed=8) != once
+    assert [tokenizer.decode(row) for row in once] == TEXT
+
+
+def test_a_vocabulary_too_small_for_the_text_is_refused_with_the_remedy() -> None:
+    with pytest.raises(UserError, match="vocab_size"):
+        trained("bpe", vocab_size=20)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"kind": "x", "symbols": []}', b"[" * 100_000])
+def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        ListTokenizer.from_bytes(content)
+    (tmp_path / "joint.spm").write_bytes(content or b"x")
+    with pytest.raises(UserError):
+        TokenizerPair.load(tmp_path)
+
+
+def test_no_tokenizer_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no tokenizer"):
+        TokenizerPair.load(tmp_path)

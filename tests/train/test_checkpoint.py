@@ -1,0 +1,125 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.errors import UserError
+from regard.train.average import average
+from regard.train.checkpoint import Checkpoints, Damaged, read_newest
+
+
+def tensors(value: float) -> dict[str, torch.Tensor]:
+    return {"model.w": torch.full((20, 20), value), "adam.step.w": torch.tensor(value)}
+
+
+def save(checkpoints: Checkpoints, step: int, score: float | None = None) -> None:
+    checkpoints.save(step, tensors(float(step)), {} if score is None else {"score": score})
+
+
+def test_saved_is_read(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    assert read_newest(checkpoints) is None
+    save(checkpoints, 10, score=1.5)
+    found = read_newest(checkpoints)
+    assert found is not None
+    checkpoint, read, problems = found
+    assert (checkpoint.step, checkpoint.score, problems) == (10, 1.5, [])
+    assert all(torch.equal(read[name], tensor) for name, tensor in tensors(10.0).items())
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step, score in ((1, 9.0), (2, 1.0), (3, 8.0), (4, 2.0), (5, 3.0), (6, None)):
+        save(checkpoints, step, score)
+    assert [c.step for c in checkpoints.all()] == [1, 3, 4, 5, 6]
+    assert [c.step for c in checkpoints.best(2)] == [1, 3]
+    assert [c.step for c in checkpoints.last(2)] == [4, 5]
+
+
+def test_a_damaged_checkpoint_is_never_used_and_the_one_before_is(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    save(checkpoints, 1)
+    save(checkpoints, 2)
+    path = tmp_path / "step-00000002" / "state.safetensors"
+    whole = path.read_bytes()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(200):
+        place = int(torch.randint(len(whole), (1,), generator=generator))
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
+        path.write_bytes(bytes(flipped))
+        with pytest.raises(Damaged):
+            checkpoints.all()[-1].tensors()
+        path.write_bytes(whole[:place])
+        with pytest.raises(Damaged):
+            checkpoints.all()[-1].tensors()
+    found = read_newest(checkpoints)
+    assert found is not None and found[0].step == 1
+    assert "step-00000002 is damaged" in found[2][0]
+    (tmp_path / "step-00000001" / "state.safetensors").write_bytes(b"")
+    with pytest.raises(UserError, match="no checkpoint can be read"):
+        read_newest(checkpoints)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100_000, b'{"step": "x"}'])
+def test_a_damaged_manifest_is_passed_over(content: bytes, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    save(checkpoints, 1)
+    save(checkpoints, 2)
+    (tmp_path / "step-00000002" / "manifest.json").write_bytes(content)
+    found = read_newest(checkpoints)
+    assert found is not None and found[0].step == 1
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename", "replace"])
+def test_a_save_that_dies_at_any_call_leaves_a_whole_checkpoint(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write goes through these calls: let each of them fail in turn, as a kill at that moment would."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    save(checkpoints, 1)
+    module, real = (os, os.fsync) if call == "fsync" else (Path, getattr(Path, call))
+    for dies_at in range(20):
+        calls = 0
+
+        def dying(*args: object, dies_at: int = dies_at) -> object:
+            nonlocal calls
+            calls += 1
+            if calls > dies_at:
+                raise OSError(28, "No space left on device")
+            return real(*args)  # type: ignore[operator]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, call, dying)
+            try:
+                save(checkpoints, 2)
+                died = False
+            except UserError as error:
+                died = True
+                assert "No space left" in str(error) and "MiB free" in str(error)
+        found = read_newest(checkpoints)
+        assert found is not None and not found[2]
+        assert [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")] == []
+        if not died:
+            return
+    pytest.fail("a save does not make so many calls")
+
+
+def test_average_of_one_is_itself_and_of_two_is_their_mean(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    save(checkpoints, 1, 1.0)
+    save(checkpoints, 4, 1.0)
+    first, second = checkpoints.all()
+    assert torch.equal(average([first])["w"], tensors(1.0)["model.w"])
+    assert torch.equal(average([first, second])["w"], torch.full((20, 20), 2.5))
+    checkpoints.save(9, {**tensors(1.0), "ema.w": torch.full((20, 20), 7.0)}, {})
+    assert torch.equal(average([checkpoints.all()[-1]])["w"], torch.full((20, 20), 7.0))
+
+
+def test_no_pickle_in_a_checkpoint(tmp_path: Path) -> None:
+    save(Checkpoints(tmp_path, keep=2), 1)
+    folder = tmp_path / "step-00000001"
+    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "state.safetensors"]
+    assert json.loads((folder / "manifest.json").read_text())["schema"] == 1

@@ -1,0 +1,90 @@
+import pytest
+import torch
+from torch import nn
+
+from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
+
+
+@pytest.mark.parametrize(("warmup", "peak"), [(4000, 0.000699), (8000, 0.000494)])
+def test_default_schedule_is_the_lectures(warmup: int, peak: float) -> None:
+    config = OptimConfig(warmup=warmup)
+    for step in (1, 17, warmup - 1, warmup, warmup + 1, 100_000):
+        formula = 512**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        assert learning_rate(config, step, 100_000, 512) == pytest.approx(formula)
+    assert learning_rate(config, warmup, 100_000, 512) == pytest.approx(peak, abs=5e-7)
+
+
+def test_schedules_reach_their_peak_at_the_end_of_the_warm_up() -> None:
+    for schedule, later in (("inverse-sqrt", 1e-3 / 2), ("constant", 1e-3), ("cosine", 0.0)):
+        config = OptimConfig.parse({"schedule": schedule, "lr": 1e-3, "warmup": 100})
+        rates = [learning_rate(config, step, 400, 64) for step in range(1, 401)]
+        assert max(rates) == pytest.approx(1e-3) and rates.index(max(rates)) == 99
+        assert rates[49] == pytest.approx(5e-4)
+        assert rates[399] == pytest.approx(later, abs=1e-9)
+
+
+def gradients(model: nn.Module, seed: int) -> None:
+    torch.manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+
+
+def test_steps_are_those_of_torchs_adam_with_clipping() -> None:
+    ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    optimizer = Optimizer(ours, OptimConfig(clip=0.5))
+    adam = torch.optim.Adam(theirs.parameters(), lr=1e-2, betas=(0.9, 0.98), eps=1e-9)
+    for seed in range(3):
+        gradients(ours, seed)
+        gradients(theirs, seed)
+        expected = nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        torch.testing.assert_close(optimizer.step(1e-2), expected)
+        adam.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted(bad: float) -> None:
+    with_bad, without = nn.Linear(4, 2), nn.Linear(4, 2)
+    without.load_state_dict(with_bad.state_dict())
+    optimizers = Optimizer(with_bad, OptimConfig()), Optimizer(without, OptimConfig())
+    for step in range(4):
+        gradients(with_bad, step)
+        if step in (1, 2):
+            with_bad.weight.grad[0, 0] = bad  # type: ignore[index]
+        else:
+            gradients(without, step)
+            optimizers[1].step(1e-2)
+        optimizers[0].step(1e-2)
+        assert optimizers[0].skipped.tolist() == [[0, 0], [1, 1], [2, 2], [2, 0]][step]
+    for mine, other in zip(with_bad.parameters(), without.parameters(), strict=True):
+        assert torch.equal(mine, other)
+
+
+def test_state_is_restored_to_the_bit() -> None:
+    first, second = nn.Linear(4, 2), nn.Linear(4, 2)
+    a, b = Optimizer(first, OptimConfig()), Optimizer(second, OptimConfig())
+    gradients(first, 1)
+    a.step(1e-2)
+    second.load_state_dict(first.state_dict())
+    b.restore({name: tensor.clone() for name, tensor in a.state().items()})
+    for model, optimizer in ((first, a), (second, b)):
+        gradients(model, 2)
+        optimizer.step(1e-2)
+    assert all(torch.equal(x, y) for x, y in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_moving_average_follows_and_swaps_back() -> None:
+    model = nn.Linear(3, 3)
+    ema = MovingAverage(model.parameters(), decay=0.9)
+    start = model.weight.detach().clone()
+    with torch.no_grad():
+        model.weight.add_(1.0)
+    ema.update(step=1000)
+    torch.testing.assert_close(ema.average[0], start + 0.1)
+    moved = model.weight.detach().clone()
+    ema.swap()
+    torch.testing.assert_close(model.weight.detach(), start + 0.1)
+    ema.swap()
+    assert torch.equal(model.weight, moved)
