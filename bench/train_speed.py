@@ -53,7 +53,12 @@ def clock(device: torch.device) -> float:
 
 def ours(args: argparse.Namespace, batches: Batches, device: torch.device, compiled: bool) -> float:
     """Target tokens a second of our trainer."""
-    config = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
+    config = {
+        "d_model": args.width,
+        "d_ff": 4 * args.width,
+        "n_layers": args.layers,
+        "n_heads": args.width // 64,
+    }
     torch.manual_seed(1)
     model = models.build(config, vocab_size=args.vocab).to(device)
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +115,9 @@ def marian(args: argparse.Namespace, batches: Batches, device: torch.device, com
 
     def update(batch: Batch) -> None:
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
-            logits = run(input_ids=batch.src, attention_mask=(batch.src != PAD).long(), decoder_input_ids=batch.tgt_in).logits
+            logits = run(
+                input_ids=batch.src, attention_mask=(batch.src != PAD).long(), decoder_input_ids=batch.tgt_in
+            ).logits
             loss = loss_of(logits.flatten(0, 1), batch.tgt_out.flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,11 +1,10 @@
 """A model directory: config.json, model.safetensors, tokenizer/ and README.md (the card). Load and save."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
@@ -17,7 +16,7 @@ from regard.models.weights import load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 """Raised when older versions can no longer read the directory; CHANGELOG.md says so."""
 
 
@@ -26,7 +25,7 @@ class BundleConfig(Config):
     regard: str = __version__
     languages: tuple[str, str] = ("src", "tgt")
     model: dict[str, Any]
-    decode: DecodeConfig = Field(default_factory=DecodeConfig)
+    decode: DecodeConfig = DecodeConfig()
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class Bundle:
     model: models.Model
     model_config: models.ModelConfig
     tokenizers: TokenizerPair
-    languages: tuple[str, str] = ("src", "tgt")
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    languages: tuple[str, str]
+    decode: DecodeConfig
 
     def save(self, folder: Path, card: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,14 +74,10 @@ def _read_config(folder: Path) -> BundleConfig:
     try:
         tree = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(
-            f"{folder}: no model there; give the directory that `regard train --out` wrote"
-        ) from None
+        raise UserError(f"{folder}: no model there; give the directory that `regard train --out` wrote") from None
     except (ValueError, RecursionError, OSError):
         raise UserError(f"{path}: damaged or unreadable; copy the model directory again") from None
     found = tree.get("schema_version") if isinstance(tree, dict) else None
     if isinstance(found, int) and found > SCHEMA:
-        raise UserError(
-            f"{path}: written by a newer regard (schema {found}, this one reads {SCHEMA}); upgrade regard"
-        )
+        raise UserError(f"{path}: written by a newer regard (schema {found}, this one reads {SCHEMA}); upgrade regard")
     return BundleConfig.parse(tree if isinstance(tree, dict) else {}, where=str(path))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.translator import Translation, Translator
 
 # Typer brings Click along, under one name or another; what its parser raises is the base of this class.
-UsageError = typer.BadParameter.__base__
+UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     help="Train your own translator from two files of parallel text, and see why it says what it says.",
@@ -40,7 +40,7 @@ ModelDir = Annotated[Path, typer.Argument(metavar="DIR", help="The directory tha
 class TwoValidFiles(TyperCommand):
     """Lets --valid take the two files of a pair, `--valid SRC TGT`, or one TSV or JSONL."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         expanded = list(args)
         for i in reversed([i for i, arg in enumerate(args) if arg == "--valid"]):
             first, second = ([*args[i + 1 :], "", ""])[:2]
@@ -63,13 +63,25 @@ def demo(
 
 @app.command(cls=TwoValidFiles)
 def train(
-    files: Annotated[list[Path], typer.Argument(metavar="SRC TGT", help="Two line-aligned files (plain or .gz), or one .tsv or .jsonl.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="SRC TGT", help="Two line-aligned files (plain or .gz), or one .tsv or .jsonl."),
+    ],
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
-    valid: Annotated[list[Path] | None, typer.Option(metavar="SRC TGT", help="Validation files; without them some training pairs are held out.")] = None,
+    valid: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="SRC TGT", help="Validation files; without them some training pairs are held out."),
+    ] = None,
     recipe: Annotated[str, typer.Option(help="A named recipe: tiny, small, base …")] = "small",
     config: Annotated[Path | None, typer.Option(help="A YAML file laid over the recipe.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One option, e.g. train.lr=1e-3; repeatable.")] = None,
-    languages: Annotated[str | None, typer.Option(metavar="SRC-TGT", help="Language codes, e.g. en-fr.  [default: from the file names]")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="One option, e.g. train.lr=1e-3; repeatable."),
+    ] = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(metavar="SRC-TGT", help="Language codes, e.g. en-fr.  [default: from the file names]"),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     allow_inexact: Annotated[bool, typer.Option("--allow-inexact", help="Resume on another machine or torch.")] = False,
     device: Device = None,
@@ -96,26 +108,36 @@ def train(
     typer.echo(f"model:   {result.folder}")
     for path in draw_curves(result.folder):
         typer.echo(f"curves:  {path}")
-    typer.echo(f"try it:  regard translate {result.folder} --text \"…\"")
+    typer.echo(f'try it:  regard translate {result.folder} --text "…"')
 
 
 @app.command()
 def translate(
     folder: ModelDir,
-    text: Annotated[list[str] | None, typer.Option(help="Translate this text instead of standard input; repeatable.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.  [default: the model's, usually 5]")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="Translate this text instead of standard input; repeatable.")
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Beam width; 1 is greedy.  [default: the model's, usually 5]")
+    ] = None,
     n_best: Annotated[int | None, typer.Option(min=1, help="So many translations a line, with their scores.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="α of the length normalisation.")] = None,
-    max_len: Annotated[int | None, typer.Option(min=1, help="Tokens at most.  [default: twice the source and ten]")] = None,
+    max_len: Annotated[
+        int | None, typer.Option(min=1, help="Tokens at most.  [default: twice the source and ten]")
+    ] = None,
     min_len: Annotated[int | None, typer.Option(min=0, help="Tokens at least.")] = None,
     no_repeat_ngram: Annotated[int | None, typer.Option(min=0, help="No n-gram of this size twice.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Every translation starts with this text.")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw tokens at random instead of searching.")] = False,
     temperature: Annotated[float | None, typer.Option(help="With --sample: above 1 is bolder.")] = None,
     top_k: Annotated[int | None, typer.Option(help="With --sample: among the k likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="With --sample: among the likeliest that hold this probability.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="With --sample: among the likeliest that hold this probability.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="With --sample.")] = None,
-    ensemble: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="Another model that votes; repeatable.")] = None,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="Another model that votes; repeatable.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     device: Device = None,
 ) -> None:
@@ -146,7 +168,9 @@ def evaluate(
     folder: ModelDir,
     src: Annotated[Path, typer.Argument(metavar="SRC", help="Source sentences, one a line (plain or .gz).")],
     ref: Annotated[Path, typer.Argument(metavar="REF", help="Their reference translations.")],
-    baseline: Annotated[Path | None, typer.Option(metavar="DIR2", help="A second model; adds a paired bootstrap test.")] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="DIR2", help="A second model; adds a paired bootstrap test.")
+    ] = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer; none for tokenised text.")] = "13a",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score case-insensitively.")] = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam width.  [default: the model's]")] = None,

@@ -51,7 +51,8 @@ def _write(folder: Path, name: str, langs: tuple[str, str], pairs: list[AlignedP
 def _judge(out: Path, test: list[AlignedPair]) -> None:
     translations = load(out, device="cpu").translate([pair.src for pair in test])
     right = [t.text == pair.tgt for t, pair in zip(translations, test, strict=True)]
-    print(f"unseen test sentences translated exactly right: {sum(right):,} of {len(right):,} ({sum(right) / len(right):.1%})\n")
+    share = sum(right) / len(right)
+    print(f"unseen test sentences translated exactly right: {sum(right):,} of {len(right):,} ({share:.1%})\n")
     for translation, pair, is_right in list(zip(translations, test, right, strict=True))[:_SHOWN]:
         print(f"  {pair.src}\n  → {translation.text}{'' if is_right else f'   (expected: {pair.tgt})'}\n")
 

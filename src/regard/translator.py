@@ -63,9 +63,7 @@ class Translation:
 class Translator:
     """A model, its tokenizers and how to decode. Holds no state between calls."""
 
-    def __init__(
-        self, model: Stepper, tokenizers: TokenizerPair, config: DecodeConfig, device: torch.device
-    ) -> None:
+    def __init__(self, model: Stepper, tokenizers: TokenizerPair, config: DecodeConfig, device: torch.device) -> None:
         self.model = model
         self.tokenizers = tokenizers
         self.config = config
@@ -105,7 +103,7 @@ class Translator:
         waiting = iter(lines)
         while chunk := list(islice(waiting, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
-            yield from self.translate(chunk, prefixes=prefixes, **options)
+            yield from self.translate(chunk, prefixes=prefixes, **options)  # type: ignore[arg-type]
 
     def _translation(
         self, text: str, source: Sequence[int], found: Sequence[Hypothesis], attention: bool

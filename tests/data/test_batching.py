@@ -10,6 +10,7 @@ from regard.data.batch import EDGES, Batch, Ragged, collate, collate_sources, ed
 from regard.data.batching import BatchConfig, Batches, Position, rows_for
 from regard.data.corpus import Corpus
 from regard.data.store import open_store, store_of
+from regard.text.dropout import BpeDropout
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import write_pairs
@@ -31,8 +32,7 @@ def take(stream: Iterator[tuple[Position, Batch]], n: int) -> list[tuple[Positio
 
 def same(left: list, right: list) -> bool:  # type: ignore[type-arg]
     return all(
-        a[0] == b[0] and torch.equal(a[1], b[1]) and torch.equal(a[2], b[2])
-        for a, b in zip(left, right, strict=True)
+        a[0] == b[0] and torch.equal(a[1], b[1]) and torch.equal(a[2], b[2]) for a, b in zip(left, right, strict=True)
     )
 
 
@@ -84,16 +84,18 @@ def test_the_stream_goes_on_from_any_position() -> None:
 def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
     text = ["the green witch arrived", "the cat sees the green witch"] * 50
     tokenizer = train_tokenizer(text, TokenizerConfig(vocab_size=320))
-    pair = TokenizerPair(tokenizer, tokenizer)
+    dropout = BpeDropout(tokenizer, 0.3)
     store = store_of(tokenizer.encode(text), tokenizer.encode(text))
 
     def stream(seed: int, workers: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
         config = BatchConfig(tokens=64, workers=workers)
-        return take(Batches(store, np.arange(100), config, seed, 0.3, pair).stream(Position(0, 0)), 60)
+        return take(Batches(store, np.arange(100), config, seed, (dropout, dropout)).stream(Position(0, 0)), 60)
 
     assert same(stream(1, 0), stream(1, 3))
     plain = take(Batches(store, np.arange(100), BatchConfig(tokens=64), 1).stream(Position(0, 0)), 60)
-    assert any(a[1].shape != b[1].shape or not torch.equal(a[1], b[1]) for a, b in zip(stream(1, 0), plain, strict=True))
+    assert any(
+        a[1].shape != b[1].shape or not torch.equal(a[1], b[1]) for a, b in zip(stream(1, 0), plain, strict=True)
+    )
 
 
 def test_the_store_is_built_once_and_found_by_content(tmp_path: Path) -> None:

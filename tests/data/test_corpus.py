@@ -37,9 +37,7 @@ def test_the_four_ways_to_bring_pairs_are_equal(tmp_path: Path) -> None:
 def test_bad_lines_are_left_out_counted_and_numbered(tmp_path: Path) -> None:
     src = [b"\xef\xbb\xbfone", b"two\r", b"th\xffree", b"fo\0ur", b"", b"six", b"x" * 6000, b"eight\r"]
     tgt = [b"un", b"deux", b"trois", b"quatre", b"cinq", b"  ", b"sept", b"huit"]
-    pairs, report = read(
-        write(tmp_path / "s", b"\n".join(src) + b"\n"), write(tmp_path / "t", b"\n".join(tgt) + b"\n")
-    )
+    pairs, report = read(write(tmp_path / "s", b"\n".join(src) + b"\n"), write(tmp_path / "t", b"\n".join(tgt) + b"\n"))
     assert pairs == [("one", "un"), ("two", "deux"), ("eight", "huit")]
     assert (report.lines, report.used) == (8, 3)
     assert report.problems == {

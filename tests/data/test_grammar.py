@@ -42,9 +42,7 @@ def np(text: str) -> Phrase:
     if text in pronouns:
         return subject_pronoun(pronouns[text])
     determiner, *adjectives, noun = text.split()
-    singular = (
-        noun if noun in lex.NOUNS else next(n.en for n in lex.NOUNS.values() if n.english(True) == noun)
-    )
+    singular = noun if noun in lex.NOUNS else next(n.en for n in lex.NOUNS.values() if n.english(True) == noun)
     return noun_phrase(
         "a" if determiner == "an" else determiner,
         lex.NOUNS[singular],
@@ -346,9 +344,7 @@ def test_noun_phrase(english: str, french: str, links: str) -> None:
     assert render(np(english)) == aligned(english, french, links)
 
 
-@pytest.mark.parametrize(
-    ("phrase", "english", "french", "links"), SENTENCES, ids=lambda value: str(value)[:40]
-)
+@pytest.mark.parametrize(("phrase", "english", "french", "links"), SENTENCES, ids=lambda value: str(value)[:40])
 def test_sentence(phrase: Phrase, english: str, french: str, links: str) -> None:
     assert render(phrase) == aligned(english, french, links)
 

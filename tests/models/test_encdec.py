@@ -130,7 +130,7 @@ def test_weights_of_another_shape_are_refused_by_name() -> None:
     with pytest.raises(UserError, match="feedforward"):
         load_weights(tiny_model(), weights, "here")
     weights.pop("decoder.0.attention.query.weight")
-    with pytest.raises(UserError, match="decoder.0.attention.query.weight' is missing"):
+    with pytest.raises(UserError, match=r"decoder\.0\.attention\.query\.weight' is missing"):
         load_weights(tiny_model(d_ff=64), weights, "here")
 
 

@@ -91,7 +91,7 @@ def test_beam_finds_what_greedy_misses_in_the_lecture() -> None:
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
 def test_a_wide_beam_is_exhaustive_search(length_penalty: float) -> None:
-    """Every sequence up to the limit, scored one by one, and the beam that holds them all, agree on the order."""
+    """Every sequence up to the limit scored one by one, and the beam that holds them all, agree."""
     generator = torch.Generator().manual_seed(4)
     words, limit = [6, 7, 8], 3
     table = {}

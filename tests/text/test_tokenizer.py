@@ -1,8 +1,11 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from regard.errors import UserError
+from regard.text.dropout import BpeDropout
 from regard.text.tokenizer import (
     ListTokenizer,
     SentencePieceTokenizer,
@@ -13,7 +16,12 @@ from regard.text.tokenizer import (
 )
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP, SPECIALS, UNK
 
-TEXT = ["the green witch arrived", "la sorcière verte est arrivée", "the cat sees the witch", "le chat voit"] * 20
+TEXT = [
+    "the green witch arrived",
+    "la sorcière verte est arrivée",
+    "the cat sees the witch",
+    "le chat voit",
+] * 20
 KINDS = ["bpe", "unigram", "char", "word"]
 
 
@@ -77,15 +85,35 @@ def test_saved_is_loaded(kind: str, joint: bool, tmp_path: Path) -> None:
     assert loaded.src.encode(TEXT) == src.encode(TEXT)
 
 
+def test_bpe_dropout_without_dropout_is_sentencepiece() -> None:
+    tokenizer = trained("bpe")
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    plain = BpeDropout(tokenizer, 0.0)
+    texts = [*TEXT[:4], "the witchcraft 日本 verte", "🙂", "arrivée-arrived"]
+    ids = tokenizer.encode(texts)
+    assert plain(ids, seed=3) == ids
+
+
 def test_bpe_dropout_is_a_pure_function_that_keeps_the_text() -> None:
     tokenizer = trained("bpe")
     assert isinstance(tokenizer, SentencePieceTokenizer)
     ids = tokenizer.encode(TEXT)
-    once = tokenizer.resample(ids, 0.5, seed=7)
-    tokenizer.resample(ids, 0.5, seed=8)
-    assert tokenizer.resample(ids, 0.5, seed=7) == once
-    assert once != ids and tokenizer.resample(ids, 0.5, seed=8) != once
+    once = BpeDropout(tokenizer, 0.5)(ids, seed=7)
+    assert BpeDropout(tokenizer, 0.5)(ids, seed=7) == once
+    assert once != ids and BpeDropout(tokenizer, 0.5)(ids, seed=8) != once
     assert [tokenizer.decode(row) for row in once] == TEXT
+    characters = BpeDropout(tokenizer, 1.0)(ids[:1], seed=1)
+    assert tokenizer.tokens(characters[0]) == list("▁the▁green▁witch▁arrived")
+
+
+def test_bpe_dropout_is_the_same_in_another_process() -> None:
+    code = (
+        "from regard.text.tokenizer import *; from regard.text.dropout import BpeDropout\n"
+        "t = train_tokenizer(['the green witch arrived'] * 20, TokenizerConfig(vocab_size=290))\n"
+        "print(BpeDropout(t, 0.5)(t.encode(['the green witch arrived'] * 9), 5))"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout != ""
 
 
 def test_a_vocabulary_too_small_for_the_text_is_refused_with_the_remedy() -> None:

@@ -42,7 +42,9 @@ def test_r_drop_without_dropout_is_the_plain_loss() -> None:
     logits, targets = example()
     plain = loss_of_logits(logits, targets, LossConfig(label_smoothing=0.1))
     twice = loss_of_logits(
-        torch.cat([logits, logits]), torch.cat([targets, targets]), LossConfig(label_smoothing=0.1, r_drop=5.0)
+        torch.cat([logits, logits]),
+        torch.cat([targets, targets]),
+        LossConfig(label_smoothing=0.1, r_drop=5.0),
     )
     torch.testing.assert_close(twice, plain)
     batch = Batch(targets, targets)

@@ -5,7 +5,7 @@ of it is padding and few shapes occur.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from pydantic import Field
 from regard.config import Config
 from regard.data.batch import EDGES, Batch, Ragged, collate, edge
 from regard.data.store import PairStore
-from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair
 
 
 class BatchConfig(Config):
@@ -29,11 +28,14 @@ class BatchConfig(Config):
     """Threads that prepare batches ahead; the order does not depend on it."""
 
 
+Resample = Callable[[Sequence[Sequence[int]], int], list[list[int]]]
+
+
 class Position(NamedTuple):
     """A place in the endless stream of batches."""
 
     epoch: int
-    index: int
+    batch: int
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Batches:
     rows: NDArray[np.int64]
     config: BatchConfig
     seed: int
-    dropout: float = 0.0
-    tokenizers: TokenizerPair | None = None
+    resample: tuple[Resample, Resample] | None = None
+    """Draws other segmentations of the source and of the target side, if there is any"""
     _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False)
 
     def plan(self, epoch: int) -> list[NDArray[np.int64]]:
@@ -90,10 +92,10 @@ class Batches:
 
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
         src, tgt = self.store.src(rows), self.store.tgt(rows)
-        if self.dropout and self.tokenizers:
-            seed = int(np.random.SeedSequence([self.seed, epoch, index]).generate_state(1)[0])
-            src = _resample(self.tokenizers.src, src, self.dropout, seed)
-            tgt = _resample(self.tokenizers.tgt, tgt, self.dropout, seed + 1)
+        if self.resample:
+            seeds = np.random.SeedSequence([self.seed, epoch, index]).generate_state(2).tolist()
+            src = Ragged.of(self.resample[0](src.lists(), seeds[0]))
+            tgt = Ragged.of(self.resample[1](tgt.lists(), seeds[1]))
         width = edge(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
         return collate(src, tgt, rows=max(len(rows), rows_for(width, self.config.tokens)))
 
@@ -134,9 +136,3 @@ def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     edges = np.asarray(EDGES)
     inside = edges[np.minimum(np.searchsorted(edges, lengths), len(edges) - 1)]
     return np.where(lengths > edges[-1], -(-lengths // 64) * 64, inside)
-
-
-def _resample(tokenizer: object, ragged: Ragged, dropout: float, seed: int) -> Ragged:
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        return ragged
-    return Ragged.of(tokenizer.resample(ragged.lists(), dropout, seed))

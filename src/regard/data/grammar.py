@@ -308,9 +308,7 @@ class Sampler:
     def prepositional(self, preposition: lex.Preposition) -> Phrase:
         return prepositional(preposition, self.noun(preposition.tags, lex.SPECIFIC)[1])
 
-    def noun(
-        self, tags: lex.Tags, determiners: Sequence[str] = lex.ANY, bare: bool = False
-    ) -> tuple[lex.Noun, Phrase]:
+    def noun(self, tags: lex.Tags, determiners: Sequence[str] = lex.ANY, bare: bool = False) -> tuple[lex.Noun, Phrase]:
         """A noun and its phrase: a determiner and, unless `bare`, at most one adjective on either side."""
         noun = self.pick(lex.nouns_with(tags))
         mass = "mass" in noun.tags

@@ -153,9 +153,7 @@ def _verb(english: str, french: str, frame: str, *options: str) -> Verb:
         forms = [stem + "e", stem + "e", soft + "ons", stem + "ent", stem + "é"]
     *present, participle = forms
     subjects, objects, to = (frozenset(part.split()) for part in frame.split("/"))
-    return Verb(
-        en, past, tuple(present), participle, "être" in options, "place" in options, subjects, objects, to
-    )
+    return Verb(en, past, tuple(present), participle, "être" in options, "place" in options, subjects, objects, to)
 
 
 NOUNS = {

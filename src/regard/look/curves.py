@@ -20,7 +20,7 @@ def draw_curves(run: Path) -> list[Path]:
     losses.legend(frameon=False)
     _line(quality, rows, "bleu", "BLEU", color="tab:green", marker="o")
     _line(quality, rows, "chrf", "chrF", color="tab:orange", marker="o")
-    quality.set(xlabel="updates", title="Validation", ylim=(0, 100))
+    quality.set(xlabel="updates", title="Validation", ylim=(0, 102))
     quality.legend(frameon=False, loc="lower right")
     for axes in (losses, quality):
         axes.spines[["top", "right"]].set_visible(False)

@@ -17,7 +17,13 @@ def draw_heatmap(record: AttentionRecord, path: Path, title: str | None = None) 
     figure = new_figure(1.6 + 0.55 * columns, 1.2 + 0.42 * rows)
     axes = figure.subplots()
     _cells(axes, weights)
-    axes.set_xticks(range(columns), [readable(t) for t in record.source_tokens], rotation=45, ha="left")
+    axes.set_xticks(
+        range(columns),
+        [readable(t) for t in record.source_tokens],
+        rotation=45,
+        ha="left",
+        rotation_mode="anchor",
+    )
     axes.set_yticks(range(rows), [readable(t) for t in record.target_tokens])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)

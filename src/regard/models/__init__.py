@@ -19,15 +19,15 @@ def parse_config(options: Mapping[str, Any] | Config) -> ModelConfig:
     """Options with a `kind` of the table → that model's config."""
     if isinstance(options, ModelConfig):
         return options
-    kind = dict(options).get("kind", "transformer")
+    if not isinstance(options, Mapping):
+        raise UserError(f"model must be a mapping such as {{kind: transformer, n_layers: 6}}, not {options!r}")
+    kind = options.get("kind", "transformer")
     if kind not in MODELS:
         raise UserError(f"model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
     return MODELS[kind][0].parse(dict(options), where="model")
 
 
-def build(
-    config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_size: int | None = None
-) -> Model:
+def build(config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_size: int | None = None) -> Model:
     """A new model. `src_vocab_size` is given when the two sides have vocabularies of their own."""
     config = parse_config(config)
     return MODELS[config.kind][1](config, vocab_size, src_vocab_size)

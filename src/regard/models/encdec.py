@@ -69,9 +69,7 @@ class BatchWeights:
 class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig, vocab_size: int, src_vocab_size: int | None = None) -> None:
         super().__init__()
-        layer = LayerConfig(
-            config.d_model, config.n_heads, config.d_ff, config.dropout, config.norm, config.activation
-        )
+        layer = LayerConfig(config.d_model, config.n_heads, config.d_ff, config.dropout, config.norm, config.activation)
         tgt_tokens = _token_table(vocab_size, config.d_model)
         share = config.tied and src_vocab_size is None
         src_tokens = tgt_tokens if share else _token_table(src_vocab_size or vocab_size, config.d_model)
@@ -125,9 +123,7 @@ class Transformer(nn.Module):
         y, _, decoder_weights = self._decode(y, self._memories(memory), src_mask, need_weights)
         return y, encoder_weights, decoder_weights
 
-    def _encode(
-        self, src: Tensor, src_mask: Tensor, need_weights: bool = False
-    ) -> tuple[Tensor, list[Tensor | None]]:
+    def _encode(self, src: Tensor, src_mask: Tensor, need_weights: bool = False) -> tuple[Tensor, list[Tensor | None]]:
         x, weights = self.src_embedding(src), []
         for layer in self.encoder:
             x, w = layer(x, src_mask, need_weights)

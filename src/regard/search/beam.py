@@ -38,9 +38,7 @@ class Ended:
         return Ended(best, kept, chosen, self.counts + (scores > -torch.inf).sum(1))
 
     def select(self, sentences: Tensor) -> "Ended":
-        return Ended(
-            self.scores[sentences], self.log_probs[sentences], self.tokens[sentences], self.counts[sentences]
-        )
+        return Ended(self.scores[sentences], self.log_probs[sentences], self.tokens[sentences], self.counts[sentences])
 
     def hypotheses(self, sentence: int, n_best: int) -> list[Hypothesis]:
         found = []

@@ -70,9 +70,7 @@ def decode(
     return beam_search(model, batch, constraints, limits, config.beam, config.n_best, config.length_penalty)
 
 
-def length_limits(
-    batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None
-) -> Tensor:
+def length_limits(batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
     """[B]: each sentence's own bound, so that it does not depend on its neighbours in the batch."""
     lengths = (batch.src != PAD).sum(1)
     limits = 2 * lengths + 10 if config.max_len is None else torch.full_like(lengths, config.max_len)
@@ -81,9 +79,7 @@ def length_limits(
     return limits.clamp(min=config.min_len)
 
 
-def _constraints(
-    config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequence[int]] | None
-) -> Constraints:
+def _constraints(config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequence[int]] | None) -> Constraints:
     forbidding: list[Constraint] = [Suppress((PAD, BOS, SEP, MASK))]
     if config.no_repeat_ngram:
         forbidding.append(NoRepeatNgram(config.no_repeat_ngram))

@@ -6,7 +6,6 @@ Ids 0 … 5 are the specials of `vocab`; `encode` never produces them except UNK
 import hashlib
 import io
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ class TokenizerConfig(Config):
     byte_fallback: bool = True
     """SentencePiece: unknown characters become bytes, so nothing is ever lost."""
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout (or unigram sampling) while training: the chance of leaving a merge out."""
+    """BPE-dropout while training: the chance of leaving a merge out."""
 
 
 class Tokenizer(Protocol):
@@ -95,32 +94,13 @@ class SentencePieceTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
-    def resample(self, ids: Sequence[Sequence[int]], dropout: float, seed: int) -> list[list[int]]:
-        """Segment anew with random merges left out: a pure function of its arguments.
-
-        SentencePiece seeds its generator once a thread, on first use; a thread of our own makes the seed count.
-        """
-        texts = [self.decode(row) for row in ids]
-        result: list[list[int]] = []
-
-        def sample() -> None:
-            drawn = self._processor.encode(
-                texts, enable_sampling=True, alpha=dropout, nbest_size=-1, num_threads=1
-            )
-            result.extend(drawn)
-
-        with _sampling_lock:
-            sentencepiece.set_random_generator_seed(seed & 0x7FFFFFFF)
-            thread = threading.Thread(target=sample)
-            thread.start()
-            thread.join()
-        return result
+    def merge_scores(self) -> dict[str, tuple[int, float]]:
+        """piece → (id, score); of two merges BPE makes the one whose piece has the higher score."""
+        pieces = range(len(SPECIALS), self.size)
+        return {self._processor.id_to_piece(i): (i, self._processor.get_score(i)) for i in pieces}
 
     def to_bytes(self) -> bytes:
         return self._model
-
-
-_sampling_lock = threading.Lock()
 
 
 class ListTokenizer:

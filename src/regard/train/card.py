@@ -15,6 +15,7 @@ def model_card(
 ) -> str:
     src, tgt = languages
     parameters = sum(p.numel() for p in trainer.model.parameters())
+    scores = f"loss {validation.loss:.4f}, BLEU {validation.bleu:.2f}, chrF {validation.chrf:.2f}"
     front = "\n".join(f"- {lang}" for lang in languages)
     return f"""---
 language:
@@ -35,7 +36,7 @@ A translation model trained with [regard](https://pypi.org/project/regard/).
 | model | {recipe.model.kind}, {parameters:,} parameters |
 | training pairs | {len(trainer.batches.rows):,} |
 | updates | {progress.step:,} (epoch {progress.epoch + 1}); kept: {kept} |
-| validation | {len(trainer.validator.rows):,} pairs: loss {validation.loss:.4f}, BLEU {validation.bleu:.2f}, chrF {validation.chrf:.2f}, beam {recipe.valid.beam} |
+| validation | {len(trainer.validator.rows):,} pairs: {scores}, beam {recipe.valid.beam} |
 | signature | `{validation.signature}` |
 
 ```python

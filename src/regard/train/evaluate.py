@@ -81,4 +81,6 @@ def _read(path: Path) -> list[str]:
     try:
         return [line.decode("utf-8").rstrip("\r") for line in read_lines(path)]
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 ({error.reason} at byte {error.start} of a line); convert it first") from None
+        raise UserError(
+            f"{path}: not UTF-8 ({error.reason} at byte {error.start} of a line); convert it first"
+        ) from None

@@ -50,7 +50,12 @@ class RunLog:
         if not self.console.is_terminal:
             yield
             return
-        columns = (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        columns = (
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+        )
         with Progress(*columns, console=self.console, transient=True) as self._bar:
             self._task = self._bar.add_task("", total=total, completed=done)
             yield
@@ -59,9 +64,7 @@ class RunLog:
     def update(self, step: int, total: int, values: dict[str, float]) -> None:
         """Training metrics of the last interval: on the bar, or as a line with the time that is left."""
         self.record(step, **values)
-        text = (
-            f"loss {values['loss']:.3f}  lr {values['lr']:.2e}  {values['tokens_per_second']:,.0f} target tokens/s"
-        )
+        text = f"loss {values['loss']:.3f}  lr {values['lr']:.2e}  {values['tokens_per_second']:,.0f} target tokens/s"
         if self._bar:
             self._bar.update(self._task, completed=step, description=text)
         else:

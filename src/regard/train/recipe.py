@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import SerializeAsAny, field_validator
 
 import regard
 from regard import models
@@ -20,12 +20,12 @@ from regard.train.validate import ValidConfig
 
 
 class Recipe(Config):
-    tokenizer: TokenizerConfig = Field(default_factory=TokenizerConfig)
-    batch: BatchConfig = Field(default_factory=BatchConfig)
-    model: SerializeAsAny[ModelConfig] = Field(default_factory=ModelConfig)
-    train: TrainConfig = Field(default_factory=TrainConfig)
-    valid: ValidConfig = Field(default_factory=ValidConfig)
-    decode: DecodeConfig = Field(default_factory=DecodeConfig)
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    batch: BatchConfig = BatchConfig()
+    model: SerializeAsAny[ModelConfig] = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    valid: ValidConfig = ValidConfig()
+    decode: DecodeConfig = DecodeConfig()
 
     @field_validator("model", mode="before")
     @classmethod

@@ -19,7 +19,8 @@ from regard.data.store import PairStore, open_store
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.models.weights import load_weights
-from regard.text.tokenizer import TokenizerPair, train_tokenizer
+from regard.text.dropout import BpeDropout
+from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair, train_tokenizer
 from regard.train.average import average
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoints
@@ -99,8 +100,8 @@ def _tokenizers(run: Run, log: RunLog) -> TokenizerPair:
     if run.resume and (folder / "complete").is_file():
         return TokenizerPair.load(folder)
     config = run.recipe.tokenizer
-    if config.dropout and (config.kind in ("char", "word") or not config.byte_fallback):
-        raise UserError("tokenizer.dropout needs tokenizer.kind bpe or unigram with byte_fallback: true")
+    if config.dropout and (config.kind != "bpe" or not config.byte_fallback):
+        raise UserError("tokenizer.dropout needs tokenizer.kind: bpe and tokenizer.byte_fallback: true")
     src = _sample((pair[0] for pair in run.train.pairs(Report())), run.recipe.train.seed)
     tgt = _sample((pair[1] for pair in run.train.pairs(Report())), run.recipe.train.seed)
     if not src:
@@ -125,14 +126,18 @@ def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
     device = torch.device(run.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
     log.say(f"model: {recipe.model.kind}, {sum(p.numel() for p in model.parameters()):,} parameters, on {device}")
-    batches = Batches(
-        store, train_rows, recipe.batch, recipe.train.seed, recipe.tokenizer.dropout, tokenizers
-    )
-    validator = Validator(
-        valid_store, valid_rows, tokenizers, recipe.valid, recipe.decode, recipe.batch.tokens
-    )
+    resample = _resamplers(tokenizers, recipe.tokenizer.dropout)
+    batches = Batches(store, train_rows, recipe.batch, recipe.train.seed, resample)
+    validator = Validator(valid_store, valid_rows, tokenizers, recipe.valid, recipe.decode, recipe.batch.tokens)
     checkpoints = Checkpoints(run.out / "checkpoints", keep=recipe.train.average_k)
     return Trainer(model, batches, validator, checkpoints, log, recipe.train)
+
+
+def _resamplers(tokenizers: TokenizerPair, dropout: float) -> tuple[BpeDropout, BpeDropout] | None:
+    src, tgt = tokenizers.src, tokenizers.tgt
+    if not dropout or not isinstance(src, SentencePieceTokenizer) or not isinstance(tgt, SentencePieceTokenizer):
+        return None
+    return BpeDropout(src, dropout), BpeDropout(tgt, dropout)
 
 
 def _data(
@@ -202,4 +207,3 @@ def _no_pairs(corpus: Corpus) -> str:
     for _ in corpus.pairs(report):
         pass
     return f"no usable pair of sentences: {'; '.join(report.describe(' + '.join(p.name for p in corpus.paths)))}"
-

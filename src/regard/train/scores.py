@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from regard.errors import UserError
@@ -86,8 +88,9 @@ def compare(
         test_type="bs",
         n_samples=1000,
     )
-    _, results = test()
+    results: dict[str, Any] = test()[1]
     return [
         Comparison(name, float(base.score), float(ours.score), float(ours.p_value))
-        for name, (base, ours) in ((n, r) for n, r in results.items() if n != "System")
+        for name, (base, ours) in results.items()
+        if name != "System"
     ]

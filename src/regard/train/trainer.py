@@ -56,7 +56,7 @@ class Progress:
 
     step: int = 0
     epoch: int = 0
-    index: int = 0
+    batch: int = 0
     best_bleu: float = -1.0
     best_loss: float = float("inf")
     best_step: int = 0
@@ -71,8 +71,7 @@ class Progress:
         seen = replace(self, validated=self.step, bleu=validation.bleu, stale=self.stale + 1)
         if (validation.bleu, -validation.loss) <= (self.best_bleu, -self.best_loss):
             return seen
-        best = {"best_bleu": validation.bleu, "best_loss": validation.loss, "best_step": self.step}
-        return replace(seen, stale=0, **best)
+        return replace(seen, stale=0, best_bleu=validation.bleu, best_loss=validation.loss, best_step=self.step)
 
 
 class Trainer:
@@ -102,7 +101,7 @@ class Trainer:
         """Go on from `progress` to the end. Raises Stopped, having saved, when a signal asks for it."""
         config = self.config
         self.model.train()
-        stream = self.batches.stream(Position(progress.epoch, progress.index))
+        stream = self.batches.stream(Position(progress.epoch, progress.batch))
         with stop_signals() as stop, self.log.progress(progress.step, config.steps):
             self.meter.restart()
             while True:
@@ -183,7 +182,7 @@ class Trainer:
             self.ema.update(step)
         self.meter.add(total, tokens, norm, lr)
         position = gathered[-1][0]
-        return replace(progress, step=step, epoch=position.epoch, index=position.index)
+        return replace(progress, step=step, epoch=position.epoch, batch=position.batch)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         precision = self.config.precision
@@ -204,8 +203,9 @@ class Trainer:
             return
         good = next((checkpoint.path for checkpoint in self.checkpoints.newest()), "none yet")
         raise UserError(
-            f"stopped at step {progress.step}: the gradients of the last {in_a_row} updates were not finite, and none "
-            f"of them was used; the last good checkpoint is {good}; lower train.lr or train.clip and use --resume"
+            f"stopped at step {progress.step}: the gradients of the last {in_a_row} updates were not finite, and "
+            f"none of them was used; the last good checkpoint is {good}; lower train.lr in another --out, or look "
+            "at the data"
         )
 
     def _leave(self, progress: Progress, stop: StopRequest) -> NoReturn:
@@ -302,7 +302,7 @@ class Meter:
 def _compile(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
     """Compile the model's layers in place, and return a compiled loss; one compilation serves every shape."""
     # The analysis that is switched off fails on such graphs in torch 2.11.
-    options = {"triton.coalesce_tiling_analysis": False}
+    options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
     for layer in model.layers():
         layer.compile(dynamic=True, options=options)
     return torch.compile(loss_of_logits, dynamic=True, options=options)
