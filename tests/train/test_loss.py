@@ -4,7 +4,7 @@ from torch.nn import functional as F
 
 from regard.data.batch import Batch
 from regard.text.vocab import PAD
-from regard.train.loss import LossConfig, disagreement, doubled, loss_of_logits, smoothed_cross_entropy
+from regard.train.loss import LossConfig, batch_loss, disagreement, loss_of_logits, smoothed_cross_entropy
 
 
 def example() -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,8 +47,19 @@ def test_r_drop_without_dropout_is_the_plain_loss() -> None:
         LossConfig(label_smoothing=0.1, r_drop=5.0),
     )
     torch.testing.assert_close(twice, plain)
-    batch = Batch(targets, targets)
-    assert torch.equal(doubled(batch).src, torch.cat([targets, targets]))
+
+
+def test_r_drop_shows_the_batch_twice() -> None:
+    logits, targets = example()
+    shown: list[Batch] = []
+
+    def model(batch: Batch) -> torch.Tensor:
+        shown.append(batch)
+        return logits[:, :4].repeat(len(batch.src) // 3, 1, 1)
+
+    once = batch_loss(model, targets, targets, LossConfig())
+    torch.testing.assert_close(batch_loss(model, targets, targets, LossConfig(r_drop=5.0)), once)
+    assert torch.equal(shown[1].src, torch.cat([targets, targets]))
 
 
 def test_r_drop_pulls_two_passes_together() -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from regard.data import lexicon as lex
+from regard.errors import UserError
 
 MAX_WORDS = 30  # of an English sentence
 DIRECTIONS = ("en-fr", "fr-en")
@@ -381,9 +382,9 @@ def corpus(
 ) -> dict[str, list[AlignedPair]]:
     """Disjoint splits without duplicates; "the green witch arrived" is the first test sentence."""
     if direction not in DIRECTIONS:
-        raise ValueError(f"direction must be 'en-fr' or 'fr-en', not {direction!r}")
+        raise UserError(f"direction must be 'en-fr' or 'fr-en', not {direction!r}")
     if min(n_train, n_valid, n_test) < 0:
-        raise ValueError(f"the splits cannot have {n_train}, {n_valid} and {n_test} pairs")
+        raise UserError(f"the splits cannot have {n_train}, {n_valid} and {n_test} pairs")
     witch = green_witch()
     test_end = max(n_test, 1)  # the sentence is kept out of the others even when nobody wants a test split
     valid_end = test_end + n_valid

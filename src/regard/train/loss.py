@@ -1,5 +1,7 @@
 """What training makes small: the smoothed cross-entropy, and R-Drop on top of it."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -50,6 +52,15 @@ def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple
     return (loss + config.r_drop / 2 * apart) / 2, nll / 2
 
 
-def doubled(batch: Batch) -> Batch:
-    """The batch twice, for R-Drop's two passes at once."""
-    return Batch(torch.cat([batch.src, batch.src]), torch.cat([batch.tgt, batch.tgt]))
+def batch_loss(
+    model: Callable[[Batch], Tensor],
+    src: Tensor,
+    tgt: Tensor,
+    config: LossConfig,
+    of_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_of_logits,
+) -> tuple[Tensor, Tensor]:
+    """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice."""
+    if config.r_drop:
+        src, tgt = torch.cat([src, src]), torch.cat([tgt, tgt])
+    batch = Batch(src, tgt)
+    return of_logits(model(batch), batch.tgt_out.contiguous(), config)

@@ -77,9 +77,10 @@ def train(run: Run) -> Result:
 def _claim(run: Run) -> None:
     """Write the resolved recipe into the folder, or check that it is the one a resumed run began with."""
     path = run.out / "config.yaml"
-    if path.is_file() and not run.resume:
+    begun = any((run.out / "checkpoints").glob("step-*")) or (run.out / "model.safetensors").is_file()
+    if begun and not run.resume:
         raise UserError(f"{run.out}: holds a run already; add --resume to go on with it, or choose another --out")
-    if path.is_file():
+    if run.resume and path.is_file():
         before, now = _leaves(read_yaml(path)), _leaves(run.recipe.model_dump(mode="json"))
         for name in sorted(before.keys() | now.keys()):
             if before.get(name) != now.get(name) and name not in _MAY_DIFFER:

@@ -29,7 +29,7 @@ class ScoreOptions:
             # force: sacreBLEU otherwise prints a warning about text that looks tokenised
             "BLEU": BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True),
             "chrF2": CHRF(lowercase=self.lowercase),
-            "TER": TER(case_sensitive=not self.lowercase),
+            "TER": TER(),  # case-insensitive, as the sacrebleu command has it
         }
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -21,7 +22,7 @@ from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoints, read_newest
 from regard.train.log import RunLog
-from regard.train.loss import LossConfig, doubled, loss_of_logits
+from regard.train.loss import LossConfig, batch_loss, loss_of_logits
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
 from regard.train.stop import StopAsked, Stopped, StopRequest, stop_signals
 from regard.train.validate import Validation, Validator
@@ -35,8 +36,8 @@ class TrainConfig(LossConfig, OptimConfig):
     """Batches an update."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast on a GPU, fp32 on a CPU."""
-    compile: bool = False
-    """Compile the model with torch.compile: pays on a GPU from some thousand updates on."""
+    compile: Literal["none", "layers", "model"] = "none"
+    """torch.compile: layer by layer (starts sooner) or the model as a whole (takes minutes to start, runs faster)."""
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; every validation saves one anyway."""
     patience: int = Field(10, ge=0)
@@ -94,7 +95,7 @@ class Trainer:
         self.optimizer = Optimizer(model, config)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
         self.d_model = model.output.in_features
-        self._loss = _compile(model) if config.compile else loss_of_logits
+        self._loss = _loss_function(model, config)
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -171,9 +172,8 @@ class Trainer:
         total = torch.zeros((), device=self.device)
         for _, batch in gathered:
             moved = batch.to(self.device)
-            moved = doubled(moved) if config.r_drop else moved
             with self._autocast():
-                loss, nll = self._loss(self.model(moved), moved.tgt_out.contiguous(), config)
+                loss, nll = self._loss(self.model, moved.src, moved.tgt, config)
             (loss / tokens).backward()
             total = total + nll
         lr = learning_rate(config, step, config.steps, self.d_model)
@@ -299,13 +299,17 @@ class Meter:
         return values
 
 
-def _compile(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Compile the model's layers in place, and return a compiled loss; one compilation serves every shape."""
+def _loss_function(model: Model, config: TrainConfig) -> Callable[..., tuple[Tensor, Tensor]]:
+    """`batch_loss`, compiled as the config has it. One compilation serves every shape."""
     # The analysis that is switched off fails on such graphs in torch 2.11.
     options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
-    for layer in model.layers():
-        layer.compile(dynamic=True, options=options)
-    return torch.compile(loss_of_logits, dynamic=True, options=options)
+    if config.compile == "model":
+        return torch.compile(batch_loss, dynamic=True, options=options)
+    if config.compile == "layers":
+        for layer in model.layers():
+            layer.compile(dynamic=True, options=options)
+        return partial(batch_loss, of_logits=torch.compile(loss_of_logits, dynamic=True, options=options))
+    return batch_loss
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,92 @@
+"""Decoding speed against Hugging Face generate on the same machine, in one run.
+
+    python bench/decode_speed.py [--width 512 --layers 6 --vocab 8000 --sentences 32]
+
+Random weights, sources of 25 tokens, 20 target tokens forced on both. Read the ratios: absolute times drift.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import torch
+
+from regard import models
+from regard.data.batch import Batch, collate_sources
+from regard.search.decode import DecodeConfig, decode
+from regard.text.vocab import BOS, EOS, PAD, SPECIALS
+
+NEW_TOKENS = 20
+
+
+def seconds(run: Callable[[], object], device: torch.device, rounds: int = 3) -> float:
+    """The best of some rounds, after one to warm up."""
+    times = []
+    for _ in range(rounds + 1):
+        start = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times[1:])
+
+
+def hugging_face(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=args.vocab,
+        d_model=args.width,
+        encoder_layers=args.layers,
+        decoder_layers=args.layers,
+        encoder_attention_heads=args.width // 64,
+        decoder_attention_heads=args.width // 64,
+        encoder_ffn_dim=4 * args.width,
+        decoder_ffn_dim=4 * args.width,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=None,
+    )
+    model = MarianMTModel(config).to(device).eval()
+
+    def run(batch: Batch, beam: int) -> object:
+        mask = (batch.src != PAD).long()
+        lengths = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS}
+        return model.generate(batch.src, attention_mask=mask, num_beams=beam, do_sample=False, **lengths)
+
+    return run
+
+
+def ours(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+    options = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
+    model = models.build(options, vocab_size=args.vocab).to(device).eval()
+
+    def run(batch: Batch, beam: int) -> object:
+        return decode(model, batch, DecodeConfig(beam=beam, min_len=NEW_TOKENS, max_len=NEW_TOKENS))
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--vocab", type=int, default=8000)
+    parser.add_argument("--sentences", type=int, default=32)
+    args = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    generator = torch.Generator().manual_seed(1)
+    sources = torch.randint(len(SPECIALS), args.vocab, (args.sentences, 24), generator=generator).tolist()
+    them, us = hugging_face(args, device), ours(args, device)
+    print(f"{'sentences':>10}{'beam':>6}{'Hugging Face':>16}{'regard':>12}{'ratio':>9}")
+    for n in (1, args.sentences):
+        batch = collate_sources(sources[:n]).to(device)
+        for beam in (1, 5):
+            theirs = seconds(lambda b=batch, k=beam: them(b, k), device)  # type: ignore[misc]
+            mine = seconds(lambda b=batch, k=beam: us(b, k), device)  # type: ignore[misc]
+            print(f"{n:10}{beam:6}{theirs:14.3f} s{mine:10.3f} s{theirs / mine:8.2f} ×")
+
+
+if __name__ == "__main__":
+    main()

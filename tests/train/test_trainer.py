@@ -1,0 +1,62 @@
+"""The update of the weights: what must not change it does not."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.batching import BatchConfig, Batches, Position
+from regard.data.store import store_of
+from regard.models.weights import weights_of
+from regard.train.checkpoint import Checkpoints
+from regard.train.log import RunLog
+from regard.train.trainer import Progress, TrainConfig, Trainer
+from tests.conftest import tiny_model
+
+
+def trained(folder: Path, steps: int = 3, tokens: int = 256, **options: object) -> dict[str, torch.Tensor]:
+    """The weights of a small model after some updates."""
+    generator = np.random.default_rng(0)
+    rows = [[generator.integers(6, 40, generator.integers(2, 8)).tolist() for _ in range(192)] for _ in range(2)]
+    batches = Batches(store_of(*rows), np.arange(192), BatchConfig(tokens=tokens, workers=0), seed=1)
+    model = tiny_model(dropout=0.0, n_layers=1)
+    config = TrainConfig.parse({"lr": 1e-2, "warmup": 1, **options})
+    trainer = Trainer(model, batches, None, Checkpoints(folder, 2), RunLog(folder), config)  # type: ignore[arg-type]
+    model.train()
+    stream, progress = batches.stream(Position(0, 0)), Progress()
+    for _ in range(steps):
+        progress = trainer.update(stream, progress)
+    return {name: tensor.clone() for name, tensor in weights_of(model).items()}
+
+
+def close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], tolerance: float) -> None:
+    for name, tensor in left.items():
+        torch.testing.assert_close(tensor, right[name], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("how", ["layers", "model"])
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_compiled_is_eager(how: str, tmp_path: Path) -> None:
+    torch.compiler.reset()
+    close(trained(tmp_path, r_drop=1.0, compile=how), trained(tmp_path, r_drop=1.0), 1e-6)
+
+
+def test_r_drop_without_dropout_changes_nothing(tmp_path: Path) -> None:
+    close(trained(tmp_path, r_drop=5.0), trained(tmp_path), 1e-6)
+
+
+def test_accumulated_batches_are_one_larger_batch(tmp_path: Path) -> None:
+    """All 192 pairs in one update: cut into batches of any size, they give the same gradient."""
+    whole = trained(tmp_path, steps=1, tokens=8 * 192)
+    parts = 192 * 8 // 256
+    close(trained(tmp_path, steps=1, tokens=256, accumulate=parts), whole, 1e-7)
+
+
+def test_randomness_is_a_function_of_the_seed_alone(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    first = trained(tmp_path)
+    torch.manual_seed(99)
+    assert all(torch.equal(tensor, trained(tmp_path)[name]) for name, tensor in list(first.items())[:3])
