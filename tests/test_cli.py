@@ -20,7 +20,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toy")
     files = toy_files(folder)
     out = folder / "run"
-    done = regard(*train_arguments(files, out, "train.steps=450", "valid.every=150", "train.average_k=2"))
+    done = regard(*train_arguments(files, out, "train.steps=450", "valid.every=150", "train.average=last"))
     assert done.returncode == 0, done.stderr
     assert "target tokens/s" in done.stderr and "BLEU" in done.stderr
     assert str(out) in done.stdout

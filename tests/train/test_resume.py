@@ -15,7 +15,15 @@ from tests.command import environment, failed_in_one_line, regard, toy_files, tr
 # Everything that has a state: BPE-dropout, dropout, EMA, accumulation, early-stopping counters, averaging.
 SETTINGS = (
     *("tokenizer.kind=bpe", "tokenizer.vocab_size=280", "tokenizer.dropout=0.1", "model.d_model=16", "model.d_ff=32"),
-    *("model.n_layers=1", "batch.tokens=256", "train.steps=90", "train.ema=0.9", "train.accumulate=2"),
+    *(
+        "model.n_layers=1",
+        "model.dropout=0.1",
+        "train.average=last",
+        "batch.tokens=256",
+        "train.steps=90",
+        "train.ema=0.9",
+        "train.accumulate=2",
+    ),
     *("train.save_every=7", "train.log_every=5", "valid.every=30", "train.average_k=2", "valid.sentences=30"),
 )
 
