@@ -154,11 +154,13 @@ def test_tsv_jsonl_and_held_out_validation_train_too(tmp_path: Path) -> None:
         "--set",
         "model.d_model=8",
     ]
+    settings += ["--set", "train.tensorboard=true", "--set", "tokenizer.joint=false", "--set", "train.log_every=1"]
     for files in ([tsv, "--valid", tsv], [jsonl], [tsv, "--valid", jsonl, "--languages", "xx-yy"]):
         out = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         done = regard("train", *files, "--out", out, *settings)
         assert done.returncode == 0, done.stderr
         assert ("held out" in done.stderr) == ("--valid" not in files)
+        assert any((out / "tensorboard").glob("events*"))
 
 
 def test_mistakes_give_one_line_and_exit_code_2(run: Path, tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def evaluate(
         Path | None, typer.Option(metavar="DIR2", help="A second model; adds a paired bootstrap test.")
     ] = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer; none for tokenised text.")] = "13a",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Score case-insensitively.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Case-insensitive BLEU.")] = False,
     beam: Annotated[int | None, typer.Option(min=1, help="Beam width.  [default: the model's]")] = None,
     output: Annotated[Path | None, typer.Option(help="Write the translations to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

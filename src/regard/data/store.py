@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -83,7 +84,7 @@ def _encode(
 
 
 def _write(folder: Path, pairs: Iterator[tuple[list[int], list[int]]], tokenizers: TokenizerPair) -> None:
-    ends: tuple[list[int], list[int]] = ([0], [0])
+    ends = (array("q", [0]), array("q", [0]))  # eight bytes a pair, however large the corpus
     types = (_id_type(tokenizers.src), _id_type(tokenizers.tgt))
     with (folder / "src.ids").open("wb") as src_file, (folder / "tgt.ids").open("wb") as tgt_file:
         for pair in pairs:
@@ -91,7 +92,7 @@ def _write(folder: Path, pairs: Iterator[tuple[list[int], list[int]]], tokenizer
                 file.write(np.asarray(ids, dtype=type_).tobytes())
                 end.append(end[-1] + len(ids))
     for name, end in zip(("src", "tgt"), ends, strict=True):
-        (folder / f"{name}.ends").write_bytes(np.asarray(end, dtype=np.int64).tobytes())
+        (folder / f"{name}.ends").write_bytes(end.tobytes())
 
 
 def _read(path: Path, tokenizers: TokenizerPair, fingerprint: str) -> PairStore:

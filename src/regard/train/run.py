@@ -14,7 +14,7 @@ from regard import models
 from regard.bundle import Bundle
 from regard.config import read_yaml
 from regard.data.batching import Batches
-from regard.data.corpus import Corpus, Report
+from regard.data.corpus import Corpus, Pair, Report
 from regard.data.store import PairStore, open_store
 from regard.errors import UserError
 from regard.files import write_atomically
@@ -29,7 +29,7 @@ from regard.train.recipe import Recipe
 from regard.train.trainer import Progress, Trainer
 from regard.train.validate import Validation, Validator
 
-_TOKENIZER_LINES = 1_000_000  # lines a side that the tokenizer learns from; more change nothing but the time
+_TOKENIZER_PAIRS = 1_000_000  # what the tokenizer learns from; more change nothing but the time
 _HOLD_OUT = 1_000
 
 # A resumed run may differ in these and still be the same run.
@@ -103,10 +103,10 @@ def _tokenizers(run: Run, log: RunLog) -> TokenizerPair:
     config = run.recipe.tokenizer
     if config.dropout and (config.kind != "bpe" or not config.byte_fallback):
         raise UserError("tokenizer.dropout needs tokenizer.kind: bpe and tokenizer.byte_fallback: true")
-    src = _sample((pair[0] for pair in run.train.pairs(Report())), run.recipe.train.seed)
-    tgt = _sample((pair[1] for pair in run.train.pairs(Report())), run.recipe.train.seed)
-    if not src:
+    sample = _sample(run.train.pairs(Report()), run.recipe.train.seed)
+    if not sample:
         raise UserError(_no_pairs(run.train))
+    src, tgt = zip(*sample, strict=True)
     if config.joint:
         joint = train_tokenizer([*src, *tgt], config)
         pair = TokenizerPair(joint, joint)
@@ -184,15 +184,15 @@ def _keep_best(run: Run, trainer: Trainer, progress: Progress) -> tuple[str, Val
     return name, validation
 
 
-def _sample(texts: Iterable[str], seed: int) -> list[str]:
-    """A uniform sample of the lines (reservoir sampling), all of them where they are few."""
+def _sample(pairs: Iterable[Pair], seed: int) -> list[Pair]:
+    """A uniform sample of the pairs (reservoir sampling), all of them where they are few."""
     generator = random.Random(seed)
-    kept: list[str] = []
-    for i, text in enumerate(texts):
-        if len(kept) < _TOKENIZER_LINES:
-            kept.append(text)
-        elif (place := generator.randrange(i + 1)) < _TOKENIZER_LINES:
-            kept[place] = text
+    kept: list[Pair] = []
+    for i, pair in enumerate(pairs):
+        if len(kept) < _TOKENIZER_PAIRS:
+            kept.append(pair)
+        elif (place := generator.randrange(i + 1)) < _TOKENIZER_PAIRS:
+            kept[place] = pair
     return kept
 
 

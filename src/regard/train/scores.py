@@ -19,6 +19,7 @@ _LENGTHS = (10, 20, 30, 40)
 class ScoreOptions:
     tokenize: str = "13a"
     lowercase: bool = False
+    """Of BLEU; the others have their own conventions, as in the sacrebleu command."""
 
     def __post_init__(self) -> None:
         if self.tokenize not in TOKENIZERS:
@@ -28,8 +29,8 @@ class ScoreOptions:
         return {
             # force: sacreBLEU otherwise prints a warning about text that looks tokenised
             "BLEU": BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True),
-            "chrF2": CHRF(lowercase=self.lowercase),
-            "TER": TER(),  # case-insensitive, as the sacrebleu command has it
+            "chrF2": CHRF(),
+            "TER": TER(),
         }
 
 
