@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import torch
 
+from marian import marian_model
 from regard import models
 from regard.data.batch import Batch, collate_sources
 from regard.search.decode import DecodeConfig, decode
-from regard.text.vocab import BOS, EOS, PAD, SPECIALS
+from regard.text.vocab import PAD, SPECIALS
 
 NEW_TOKENS = 20
 
@@ -32,23 +33,7 @@ def seconds(run: Callable[[], object], device: torch.device, rounds: int = 3) ->
 
 
 def hugging_face(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
-    from transformers import MarianConfig, MarianMTModel
-
-    config = MarianConfig(
-        vocab_size=args.vocab,
-        d_model=args.width,
-        encoder_layers=args.layers,
-        decoder_layers=args.layers,
-        encoder_attention_heads=args.width // 64,
-        decoder_attention_heads=args.width // 64,
-        encoder_ffn_dim=4 * args.width,
-        decoder_ffn_dim=4 * args.width,
-        pad_token_id=PAD,
-        eos_token_id=EOS,
-        decoder_start_token_id=BOS,
-        forced_eos_token_id=None,
-    )
-    model = MarianMTModel(config).to(device).eval()
+    model = marian_model(args.vocab, args.width, args.layers, device).eval()
 
     def run(batch: Batch, beam: int) -> object:
         mask = (batch.src != PAD).long()

@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from marian import marian_model
 from regard import models
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig, Batches, Position
 from regard.data.store import PairStore, store_of
-from regard.text.vocab import BOS, PAD, SPECIALS
+from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
 from regard.train.trainer import Progress, TrainConfig, Trainer
@@ -90,25 +91,7 @@ def run_updates(trainer: Trainer, n: int) -> None:
 
 def marian(args: argparse.Namespace, batches: Batches, device: torch.device, compiled: bool) -> float:
     """Target tokens a second of transformers' MarianMTModel in a plain loop."""
-    from transformers import MarianConfig, MarianMTModel
-
-    config = MarianConfig(
-        vocab_size=args.vocab,
-        d_model=args.width,
-        encoder_layers=args.layers,
-        decoder_layers=args.layers,
-        encoder_attention_heads=args.width // 64,
-        decoder_attention_heads=args.width // 64,
-        encoder_ffn_dim=4 * args.width,
-        decoder_ffn_dim=4 * args.width,
-        dropout=0.1,
-        activation_function="gelu",
-        pad_token_id=PAD,
-        decoder_start_token_id=BOS,
-        max_position_embeddings=512,
-    )
-    torch.manual_seed(1)
-    model = MarianMTModel(config).to(device).train()
+    model = marian_model(args.vocab, args.width, args.layers, device).train()
     run = torch.compile(model, dynamic=True) if compiled else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
     loss_of = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=0.1)

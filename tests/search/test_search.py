@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch, collate_sources
 from regard.errors import UserError
+from regard.search.beam import Beam, Ended, advance
 from regard.search.constraints import Constraints, MaxLength, MinLength, NoRepeatNgram, Prefix, Suppress
 from regard.search.decode import DecodeConfig, SamplingConfig, decode
 from regard.search.greedy import filtered
@@ -111,6 +112,38 @@ def test_a_wide_beam_is_exhaustive_search(length_penalty: float) -> None:
     [found] = decode(Table(table, 9), collate_sources([[6]]), config)
     assert [h.ids for h in found] == best
     assert [h.score for h in found] == pytest.approx([scores[s] for s in best])
+
+
+def test_one_step_of_the_beam_by_hand() -> None:
+    """An end among the k best is put aside and its place filled; one behind them is not taken."""
+    beam, ended = Beam.start(1, 2, torch.device("cpu")), Ended.none(1, 2, torch.device("cpu"))
+    first = torch.tensor([letters(0.3, 0.2, 0.1, 0.4)] * 2, dtype=torch.float64).log()
+    beam, ended, parents = advance(beam, ended, first, alpha=0.0)
+    assert beam.tokens[0, :, 1].tolist() == [A, B], "B moves up into the place of the end"
+    assert ended.counts.tolist() == [1] and ended.log_probs[0, 0].exp().item() == pytest.approx(0.4)
+    assert parents.tolist() == [[0, 0]]
+    second = torch.tensor([letters(0.5, 0.1, 0.0, 0.4), letters(0.9, 0.0, 0.0, 0.1)], dtype=torch.float64).log()
+    beam, ended, parents = advance(beam, ended, second, alpha=0.0)
+    assert ended.counts.tolist() == [1], "0.3 · 0.4 is third, behind 0.2 · 0.9 and 0.3 · 0.5"
+    assert beam.tokens[0, :, 1:].tolist() == [[B, A], [A, A]] and parents.tolist() == [[1, 0]]
+    third = torch.tensor([letters(0.3, 0.0, 0.0, 0.7), letters(0.2, 0.2, 0.2, 0.4)], dtype=torch.float64).log()
+    beam, ended, _ = advance(beam, ended, third, alpha=0.0)
+    assert ended.counts.tolist() == [3]
+    assert not (beam.log_probs > -torch.inf).any(), "k have ended: nothing moves up any more"
+
+
+def test_search_goes_on_until_none_alive_can_come_among_the_n_best() -> None:
+    table = Table(
+        {
+            (): letters(0.3, 0.2, 0.0, 0.5),
+            (A,): letters(0.0, 0.0, 0.7, 0.3),
+            (B,): letters(0.0, 0.0, 0.0, 1.0),
+            (A, C): letters(0.0, 0.0, 0.0, 1.0),
+        },
+        9,
+    )
+    [found] = decode(table, collate_sources([[6]]), DecodeConfig(beam=2, n_best=2, length_penalty=0.0))
+    assert [h.ids for h in found] == [(), (A, C)], "0.21 comes after two have ended, and before 0.2"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -233,6 +266,9 @@ def test_constraints_by_hand() -> None:
     blocked = NoRepeatNgram(2)(log_probs, tokens)
     assert blocked[0].isinf().nonzero().flatten().tolist() == [8]
     assert blocked[1].isinf().sum() == 0
+    triples = NoRepeatNgram(3)(log_probs, torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 8, 9, 6, 8]]))
+    assert triples[0].isinf().nonzero().flatten().tolist() == [9]
+    assert triples[1].isinf().sum() == 0
     assert MinLength(4)(log_probs, tokens)[:, EOS].isinf().all()
     assert not MinLength(3)(log_probs, tokens).isinf().any()
     assert MaxLength(torch.tensor([3, 4]))(tokens).tolist() == [EOS, -1]
