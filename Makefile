@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test check format bench clean
 
-demo: .venv/ready            ## train on the built-in corpus, translate, draw (about three minutes)
+demo: .venv/ready            ## train on the built-in corpus, translate, draw (about two minutes)
 	$(BIN)/regard demo
 
 test: .venv/ready            ## every test (within ten minutes on two cores)

@@ -100,6 +100,10 @@ def test_translate_survives_any_bytes(run: Path) -> None:
     done = regard("translate", run, "--beam", 1, stdin=b"a b\r\n\xff\xfe\n\x00\n" + "🙂 é\n".encode())
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 4
+    translator = library.load(run)
+    [plain, dressed] = translator.translate(["a b c", "\ufeff a\u00a0b\u2028 c"])
+    assert plain.text == dressed.text and plain.source_tokens == dressed.source_tokens, "cleaned as training text is"
+    assert len(translator.translate(["\ud800 a"])) == 1
 
 
 def test_evaluate_prints_what_sacrebleu_prints(run: Path, test_files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -128,12 +132,15 @@ def test_evaluate_against_a_baseline(run: Path, test_files: tuple[Path, Path], t
     rows = json.loads(done.stdout)["paired_bootstrap"]
     assert [row["metric"] for row in rows] == ["BLEU", "chrF2", "TER"]
     assert all(0 <= row["p_value"] <= 1 for row in rows)
-    assert "paired bootstrap" in regard("evaluate", run, *test_files, "--baseline", run).stdout
+    twins = json.loads(regard("evaluate", run, *test_files, "--baseline", run, "--json").stdout)["paired_bootstrap"]
+    assert [row["p_value"] for row in twins] == [1.0, 1.0, 1.0], "a model does not differ from itself"
 
 
 def test_average(run: Path, tmp_path: Path) -> None:
     done = regard("average", run, "--best", 2, "--out", tmp_path / "mean")
     assert done.returncode == 0 and "mean of the checkpoints at steps" in done.stdout
+    card = (tmp_path / "mean" / "README.md").read_text()
+    assert "| weights | the mean" in card and "kept:" not in card and "BLEU" not in card
     assert regard("translate", tmp_path / "mean", "--text", "a b", "--beam", 1).returncode == 0
     assert "ask for fewer" in failed_in_one_line(regard("average", run, "--last", 50, "--out", tmp_path / "x"))
     assert "--last K or --best K" in failed_in_one_line(regard("average", run))
@@ -170,6 +177,9 @@ def test_mistakes_give_one_line_and_exit_code_2(run: Path, tmp_path: Path) -> No
     empty = tmp_path / "empty"
     empty.write_text("")
     out = tmp_path / "out"
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "README.md").write_text("mine")
     broken = tmp_path / "broken"
     shutil.copytree(run, broken, ignore=shutil.ignore_patterns("checkpoints"))
     (broken / "model.safetensors").write_bytes(b"\xff" * 100)
@@ -196,13 +206,24 @@ def test_mistakes_give_one_line_and_exit_code_2(run: Path, tmp_path: Path) -> No
         (["evaluate", run, short, files[0]], "1 lines but"),
         (["evaluate", run, empty, empty], "empty"),
         (["evaluate", run, short, short, "--tokenize", "14a"], "13a"),
+        (["evaluate", run, short, short, "--output", tmp_path / "no" / "file"], "no folder"),
+        (["train", *files[:2], "--out", foreign], "not of a run"),
+        (["train", *files[:2], "--out", out, "--set", "valid.every=0"], "valid.every"),
+        (["train", *files[:2], "--out", out, "--set", "valid.tokenize=x"], "valid.tokenize"),
+        (["train", *files[:2], "--out", out, "--set", "train.betas=[2, 3]"], "train.betas"),
+        (["train", *files[:2], "--out", out, "--set", "model.kind=[a]"], "model.kind"),
+        (
+            ["train", *files[:2], "--out", out, "--set", "model.positions=learned", "--set", "model.max_len=20"],
+            "max_len",
+        ),
+        (["translate", run, "--text", "a", "--sample", "--temperature", "inf"], "temperature"),
         (["demo", "--direction", "en-de"], "fr-en"),
         (["frobnicate"], "frobnicate"),
         (["translate"], "DIR"),
     ]
     for arguments, message in cases:
         assert message in failed_in_one_line(regard(*arguments)), arguments
-    assert not (run.parent / "out").exists()
+    assert not (out / "model.safetensors").exists() and not (out / "checkpoints").exists()
 
 
 def test_help_is_quick_and_lists_the_verbs() -> None:

@@ -59,7 +59,7 @@ class Bundle:
         path = folder / "model.safetensors"
         try:
             load_weights(model, load_file(path), str(path))
-        except (SafetensorError, FileNotFoundError) as error:
+        except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         return cls(model.eval(), model_config, tokenizers, config.languages, config.decode)
 

@@ -26,7 +26,6 @@ UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     help="Train your own translator from two files of parallel text, and see why it says what it says.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -156,11 +155,15 @@ def translate(
         "sampling": given if sample else None,
     }
     options = {key: value for key, value in options.items() if value is not None}
-    if n_best and beam is None and not sample:
-        options["beam"] = max(5, n_best)
     translator = _load(folder, *(ensemble or ()), device=device)
-    for translation in _translations(translator, text, prefix, options):
-        _print(translation, bool(n_best), as_json)
+    if n_best and beam is None and not sample:
+        options["beam"] = max(translator.config.beam, n_best)
+    try:
+        for translation in _translations(translator, text, prefix, options):
+            _print(translation, bool(n_best), as_json)
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(128 + signal.SIGPIPE) from None
 
 
 @app.command()
@@ -179,17 +182,20 @@ def evaluate(
     device: Device = None,
 ) -> None:
     """Score a model on a test set: BLEU, chrF and TER by sacreBLEU, and BLEU by length."""
+    from regard.files import write_atomically
     from regard.train.evaluate import evaluate as run_evaluation
     from regard.train.evaluate import read_test_set
     from regard.train.scores import ScoreOptions
 
+    if output and not output.parent.is_dir():
+        raise UserError(f"--output {output}: there is no folder {output.parent}")
     options = ScoreOptions(tokenize, lowercase)
     test_set = read_test_set(src, ref)
     translator = _load(folder, device=device)
     other = _load(baseline, device=device) if baseline else None
     evaluation = run_evaluation(translator, test_set, options, other, {"beam": beam} if beam else {})
     if output:
-        output.write_text("".join(line + "\n" for line in evaluation.hypotheses), encoding="utf-8")
+        write_atomically(output, "".join(line + "\n" for line in evaluation.hypotheses).encode())
     typer.echo(json.dumps(evaluation.to_json(), ensure_ascii=False, indent=2) if as_json else evaluation.to_text())
 
 
@@ -231,9 +237,6 @@ def main() -> None:
         _fail(error.format_message())
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(128 + signal.SIGINT)
-    except BrokenPipeError:  # the reader of our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
     except Exception as error:
         _leave_if_stopped(error)
         raise
@@ -290,11 +293,13 @@ def _translations(
 ) -> Iterator["Translation"]:
     lines: Iterator[str] = iter(texts) if texts else _stdin_lines()
     # A person at a terminal waits for each line; a file is quicker in larger batches.
-    n_lines = 1 if not texts and sys.stdin.isatty() else 256
+    n_lines = 1 if not texts and sys.stdin is not None and sys.stdin.isatty() else 256
     yield from translator.stream(lines, n_lines, prefix=prefix, **options)
 
 
 def _stdin_lines() -> Iterator[str]:
+    if sys.stdin is None:
+        raise UserError("there is no standard input; give --text")
     for raw in sys.stdin.buffer:
         yield raw.decode("utf-8", errors="replace").rstrip("\r\n")
 
@@ -308,5 +313,5 @@ def _print(translation: "Translation", scores: bool, as_json: bool) -> None:
         line = "\n".join(f"{h.score:.4f}\t{h.text}" for h in translation.hypotheses)
     else:
         line = translation.text
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    sys.stdout.buffer.write(f"{line}\n".encode())  # UTF-8, as the input, whatever the terminal's locale says
+    sys.stdout.buffer.flush()

@@ -14,7 +14,7 @@ from regard.errors import UserError
 class Config(BaseModel):
     """Base of every options class. Lives beside the thing it configures; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], where: str = "config") -> Self:

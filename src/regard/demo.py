@@ -7,6 +7,7 @@ from regard.data.corpus import Corpus
 from regard.data.grammar import AlignedPair, corpus
 from regard.files import write_atomically
 from regard.look.curves import draw_curves
+from regard.look.figure import can_draw
 from regard.look.heatmap import draw_heatmap
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
@@ -61,5 +62,5 @@ def _draw(out: Path, sentence: str) -> None:
     [translation] = load(out, device="cpu").translate([sentence], attention=True)
     for path in draw_curves(out):
         print(f"learning curve: {path}")
-    if translation.attention:
+    if translation.attention and can_draw():
         print(f"attention map:  {draw_heatmap(translation.attention, out / 'attention.png')}")

@@ -29,18 +29,26 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder beside `path` that takes its name when the block ends well, and vanishes otherwise."""
+def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `path` that takes its name when the block ends well, and vanishes otherwise.
+
+    Where `path` is there already, by another process perhaps, it stays, unless it is to be replaced.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
     try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
         yield temporary
         for file in sorted(temporary.iterdir()):
             sync_file(file)
         sync_folder(temporary)
-        shutil.rmtree(path, ignore_errors=True)
-        temporary.rename(path)
+        if replace:
+            shutil.rmtree(path, ignore_errors=True)
+        try:
+            temporary.rename(path)
+        except OSError as error:
+            if replace or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
         sync_folder(path.parent)
     except OSError as error:
         raise disk_error(error, path) from error
@@ -51,10 +59,25 @@ def new_folder(path: Path) -> Iterator[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Delete temporary files and folders that a killed process left behind."""
     for leftover in folder.glob(".*.tmp"):
+        if _alive(leftover.suffixes[-2].removeprefix(".")):
+            continue
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink(missing_ok=True)
+
+
+def _alive(pid: str) -> bool:
+    """Whether a process other than this one has this number."""
+    if not pid.isdigit() or int(pid) == os.getpid():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is there, and not ours
+    return True
 
 
 def sync_file(path: Path) -> None:

@@ -1,6 +1,6 @@
 """The front door: texts in, Translations out."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -15,9 +15,10 @@ from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.search.decode import DecodeConfig, decode
 from regard.search.step import Ensemble, Hypothesis, Stepper
+from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
 
-_BATCH_TOKENS = 4096
+_BATCH_SIZE = 16_384
 _STREAM_LINES = 256
 
 
@@ -86,15 +87,15 @@ class Translator:
         if prefixes is not None and len(prefixes) != len(texts):
             raise UserError(f"there are {len(texts)} texts but {len(prefixes)} prefixes; give one a text")
         config = DecodeConfig.parse({**self.config.model_dump(), **options}, where="translate")
-        sources = self.tokenizers.src.encode(texts)
-        forced = self.tokenizers.tgt.encode(prefixes) if prefixes is not None else None
+        sources = self.tokenizers.src.encode([clean(text) for text in texts])
+        forced = self.tokenizers.tgt.encode([clean(p) for p in prefixes]) if prefixes is not None else None
         results: dict[int, Translation] = {}
-        for rows in _by_length(sources, config):
+        for rows in _by_length(sources, config, self.tokenizers.tgt.size):
             batch = collate_sources([sources[i] for i in rows]).to(self.device)
             found = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None)
             for i, hypotheses in zip(rows, found, strict=True):
                 results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
-        return [results.get(i) or _nothing(text) for i, text in enumerate(texts)]
+        return [results.get(i) or _nothing(text, config.n_best) for i, text in enumerate(texts)]
 
     def stream(
         self, lines: Iterable[str], n_lines: int = _STREAM_LINES, prefix: str | None = None, **options: object
@@ -108,9 +109,11 @@ class Translator:
     def _translation(
         self, text: str, source: Sequence[int], found: Sequence[Hypothesis], attention: bool
     ) -> Translation:
-        decode_text: Callable[[Sequence[int]], str] = self.tokenizers.tgt.decode
+        if not found:
+            raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
+        target = self.tokenizers.tgt
         candidates = tuple(
-            Candidate(decode_text(h.ids), h.score, tuple(self.tokenizers.tgt.tokens(h.ids))) for h in found
+            Candidate(clean(target.decode(h.ids)), h.score, tuple(self.tokenizers.tgt.tokens(h.ids))) for h in found
         )
         record = self.attention(source, found[0].ids) if attention else None
         return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates, record)
@@ -135,7 +138,7 @@ class Translator:
 
 def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
     """The model directory that `regard train` wrote → Translator; several directories vote as an ensemble."""
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = device_named(device)
     bundles = [Bundle.load(f) for f in (folder, *more)]
     first = bundles[0]
     for path, bundle in zip(more, bundles[1:], strict=True):
@@ -146,13 +149,19 @@ def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Tr
     return Translator(model, first.tokenizers, first.decode, place)
 
 
-def _by_length(sources: Sequence[Sequence[int]], config: DecodeConfig) -> Iterator[list[int]]:
-    """Row numbers of non-empty sources in batches of like length, bounded in tokens times hypotheses."""
+def device_named(name: str | None) -> torch.device:
+    """The device of that name; without one, a GPU if there is any."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _by_length(sources: Sequence[Sequence[int]], config: DecodeConfig, n_vocab: int) -> Iterator[list[int]]:
+    """Row numbers of non-empty sources in batches of like length, bounded in memory."""
     order = sorted((i for i, s in enumerate(sources) if s), key=lambda i: (len(sources[i]), i))
     width = config.beam if config.sampling is None else config.n_best
     batch: list[int] = []
     for i in order:
-        if batch and (len(batch) + 1) * (len(sources[i]) + 1) * width > _BATCH_TOKENS * 4:
+        # A hypothesis holds keys and values of its source, and at each step a probability a word.
+        if batch and (len(batch) + 1) * width * max(len(sources[i]) + 1, n_vocab / 1000) > _BATCH_SIZE:
             yield batch
             batch = []
         batch.append(i)
@@ -160,6 +169,6 @@ def _by_length(sources: Sequence[Sequence[int]], config: DecodeConfig) -> Iterat
         yield batch
 
 
-def _nothing(text: str) -> Translation:
+def _nothing(text: str, n_best: int) -> Translation:
     """The translation of an empty line is an empty line."""
-    return Translation(text, (), (Candidate("", 0.0, ()),))
+    return Translation(text, (), (Candidate("", 0.0, ()),) * n_best)

@@ -1,5 +1,7 @@
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +127,13 @@ def test_a_corpus_that_fails_leaves_no_store(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 lines"):
         open_store(Corpus((src, tgt)), TokenizerPair(tokenizer, tokenizer), 20, folder=tmp_path)
     assert list((tmp_path / "corpora").iterdir()) == []
+
+
+def test_processes_that_build_one_store_at_once_all_get_it(tmp_path: Path) -> None:
+    corpus = Corpus(write_pairs(tmp_path, "train", [("a b c", "x y")] * 2000))
+    tokenizer = train_tokenizer(["a b c x y"], TokenizerConfig(kind="word"))
+    pair = TokenizerPair(tokenizer, tokenizer)
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        jobs = [pool.submit(open_store, corpus, pair, 20, tmp_path / str(i // 4)) for i in range(12)]
+        assert [len(job.result()) for job in jobs] == [2000] * 12
+    assert not list(tmp_path.glob("*/corpora/.*.tmp"))

@@ -66,6 +66,9 @@ def test_bad_tsv_and_jsonl_lines_are_counted(tmp_path: Path) -> None:
     pairs, report = read(write(tmp_path / "a.jsonl", b"\n".join(rows)))
     assert pairs == [("a", "b")] and report.used == 1
     assert sorted(report.problems.values()) == [(1, 5), (3, 2)]
+    odd = [b'{"translation": "ab"}', b'{"translation": {"en": null, "fr": {}}}', rows[0]]
+    pairs, report = read(write(tmp_path / "b.jsonl", b"\n".join(odd)))
+    assert pairs == [("a", "b")] and [count for count, _ in report.problems.values()] == [2]
 
 
 def test_unequal_line_counts_name_both(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ class TableState:
 class Table:
     """A model that looks up p(next | tokens so far); what is not in the table is uniform."""
 
+    max_len = None
+
     def __init__(self, table: dict[tuple[int, ...], Sequence[float]], n_vocab: int) -> None:
         self.table = {key: torch.tensor(p, dtype=torch.float64) for key, p in table.items()}
         self.uniform = torch.full((n_vocab,), 1 / n_vocab, dtype=torch.float64)
@@ -170,6 +172,8 @@ def test_a_sentence_alone_is_the_same_as_in_any_batch(config: DecodeConfig) -> N
 
 class Uncached:
     """The same model, fed the whole prefix at every step."""
+
+    max_len = None
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
@@ -300,6 +304,21 @@ def test_samples_follow_the_distribution_and_the_seed() -> None:
     assert first == draw(1) and first != draw(2)
     for letter, p in ((A, 0.6), (B, 0.3), (C, 0.1)):
         assert first.count((letter,)) / 3000 == pytest.approx(p, abs=0.04)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_contradicting_constraints_end_the_sentence(beam: int) -> None:
+    config = DecodeConfig(beam=beam, no_repeat_ngram=1, min_len=60)
+    for [hypothesis] in decode(tiny_model(), collate_sources(SOURCES), config):
+        assert len(set(hypothesis.ids)) == len(hypothesis.ids) <= VOCAB
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_learned_positions_bound_the_length(beam: int) -> None:
+    model = tiny_model(positions="learned", max_len=8)
+    for row in decode(model, collate_sources(SOURCES), DecodeConfig(beam=beam)):
+        assert len(row[0].ids) <= 7
+    assert Ensemble([model, tiny_model()]).max_len == 8
 
 
 def test_more_hypotheses_than_places_is_refused() -> None:

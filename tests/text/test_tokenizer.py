@@ -125,7 +125,7 @@ def test_a_vocabulary_too_small_for_the_text_is_refused_with_the_remedy() -> Non
 def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(UserError):
         ListTokenizer.from_bytes(content)
-    (tmp_path / "joint.spm").write_bytes(content or b"x")
+    (tmp_path / "joint.spm").write_bytes(content)
     with pytest.raises(UserError):
         TokenizerPair.load(tmp_path)
 
@@ -133,3 +133,12 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
 def test_no_tokenizer_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no tokenizer"):
         TokenizerPair.load(tmp_path)
+
+
+def test_what_an_earlier_attempt_left_is_not_loaded(tmp_path: Path) -> None:
+    for kind in ("bpe", "char"):
+        tokenizer = trained(kind)
+        TokenizerPair(tokenizer, tokenizer).save(tmp_path)
+        assert TokenizerPair.load(tmp_path).src.to_bytes() == tokenizer.to_bytes()
+    TokenizerPair(trained("word"), trained("word")).save(tmp_path)
+    assert not TokenizerPair.load(tmp_path).joint

@@ -36,6 +36,9 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert [c.step for c in checkpoints.all()] == [1, 3, 4, 5, 6]
     assert [c.step for c in checkpoints.best(2)] == [1, 3]
     assert [c.step for c in checkpoints.last(2)] == [4, 5]
+    for step, loss in ((7, 2.0), (8, 1.0), (9, 3.0)):
+        checkpoints.save(step, tensors(0.0), {"score": 50.0, "loss": loss})
+    assert [c.step for c in checkpoints.best(2)] == [8, 7], "of equal scores those of lower loss"
 
 
 def test_a_damaged_checkpoint_is_never_used_and_the_one_before_is(tmp_path: Path) -> None:

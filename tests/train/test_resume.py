@@ -57,7 +57,7 @@ def uninterrupted(files: list[Path]) -> str:
 
 
 def digest(out: Path) -> str:
-    """Of the final weights, and of everything that was measured on the way but time."""
+    """Of the final weights and of every validation on the way."""
     rows = (out / "metrics.jsonl").read_text().splitlines()
     steady = [row for row in rows if "tokens_per_second" not in row]
     return hashlib.sha256((out / "model.safetensors").read_bytes() + "\n".join(steady).encode()).hexdigest()

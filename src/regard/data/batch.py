@@ -87,8 +87,12 @@ def collate_sources(src: Sequence[Sequence[int]]) -> Batch:
     return Batch(torch.tensor(rows, dtype=torch.int64), torch.full((len(src), 1), BOS))
 
 
+def edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The padded lengths: the next of EDGES, or the next multiple of 64."""
+    table = np.asarray(EDGES)
+    inside = table[np.minimum(np.searchsorted(table, lengths), len(table) - 1)]
+    return np.where(lengths > table[-1], -(-lengths // 64) * 64, inside)
+
+
 def edge(length: int) -> int:
-    """The padded length: the next of EDGES, or the next multiple of 64."""
-    if length > EDGES[-1]:
-        return -(-length // 64) * 64
-    return EDGES[int(np.searchsorted(EDGES, length))]
+    return int(edges(np.asarray(length)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
-from regard.data.batch import EDGES, Batch, Ragged, collate, edge
+from regard.data.batch import Batch, Ragged, collate, edge, edges
 from regard.data.store import PairStore
 
 
@@ -109,7 +109,7 @@ def plan(
     What is left of one length goes with the next longer; only the very last batch is not full.
     """
     generator = np.random.Generator(bits)
-    src, tgt = (_edges(side) for side in lengths)
+    src, tgt = (edges(side) for side in lengths)
     width = np.maximum(src, tgt)
     shuffled = generator.permutation(len(width))
     order = shuffled[np.lexsort((tgt[shuffled], src[shuffled], width[shuffled]))]
@@ -130,9 +130,3 @@ def rows_for(width: int, budget: int) -> int:
     """Sentences a batch: as many of this width as the budget holds, in whole eights where there are eight."""
     rows = max(1, budget // width)
     return rows if rows < 8 else rows // 8 * 8
-
-
-def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    edges = np.asarray(EDGES)
-    inside = edges[np.minimum(np.searchsorted(edges, lengths), len(edges) - 1)]
-    return np.where(lengths > edges[-1], -(-lengths // 64) * 64, inside)

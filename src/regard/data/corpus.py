@@ -13,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.errors import UserError
+from regard.text.clean import clean
 
 Pair = tuple[str, str]
 
@@ -88,8 +89,11 @@ class Corpus:
         """SHA-256 of the files' bytes and of how they are read."""
         digest = hashlib.sha256(f"{self.format} {self.langs} {self.max_chars}".encode())
         for path in self.paths:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            try:
+                with path.open("rb") as file:
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
+            except OSError as error:
+                raise UserError(f"{path}: cannot be read ({error.strerror})") from None
         return digest.hexdigest()
 
     def _records(self) -> Iterator[Record]:
@@ -118,7 +122,7 @@ class Corpus:
             return Problem("NUL character")
         if any("\ud800" <= c <= "\udfff" for c in raw):
             return Problem("lone surrogate")
-        text = " ".join(raw.split())  # inner line separators would break line-by-line output
+        text = clean(raw)
         if not text:
             return Problem("empty side")
         if len(text) > self.max_chars:
@@ -164,9 +168,10 @@ def _jsonl(path: Path, langs: tuple[str, str] | None) -> Iterator[Record]:
     for line in read_lines(path):
         try:
             sides: dict[str, str] = json.loads(line)["translation"]
-            if langs is None:  # the first good line decides which language is the source
-                src_lang, tgt_lang, *_ = sides
-                langs = (src_lang, tgt_lang)
-            yield str(sides[langs[0]]), str(sides[langs[1]])
+            first, second = langs or tuple(sides)[:2]
+            if not (isinstance(sides[first], str) and isinstance(sides[second], str)):
+                raise TypeError
+            langs = (first, second)  # the first good line decides which language is the source
+            yield sides[first], sides[second]
         except (ValueError, KeyError, TypeError, RecursionError):
             yield Problem('not {"translation": {…, …}} with both languages')

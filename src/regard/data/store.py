@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Ragged
 from regard.data.corpus import Corpus, Pair, Report
-from regard.files import new_folder, write_atomically
+from regard.files import new_folder, remove_leftovers, write_atomically
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
-_SCHEMA = 1
+_SCHEMA = 2
 _CHUNK = 10_000  # pairs tokenised at a time
 
 
@@ -30,6 +30,8 @@ class PairStore:
     src_ends: NDArray[np.int64]
     tgt_ids: NDArray[Any]
     tgt_ends: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    """Which of the corpus's clean pairs each one is, counted from 0"""
     report: Report
     fingerprint: str
 
@@ -58,6 +60,7 @@ def open_store(corpus: Corpus, tokenizers: TokenizerPair, max_tokens: int, folde
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
     path = (folder or cache_folder()) / "corpora" / fingerprint[:32]
     if not (path / "manifest.json").is_file():
+        remove_leftovers(path.parent)
         with new_folder(path) as temporary:
             report = Report()
             pairs = _encode(corpus.pairs(report), tokenizers, max_tokens, report)
@@ -69,28 +72,31 @@ def open_store(corpus: Corpus, tokenizers: TokenizerPair, max_tokens: int, folde
 
 def _encode(
     pairs: Iterator[Pair], tokenizers: TokenizerPair, max_tokens: int, report: Report
-) -> Iterator[tuple[list[int], list[int]]]:
+) -> Iterator[tuple[int, list[int], list[int]]]:
     # The report counts lines as `pairs` reads them, chunk by chunk; a long pair's line is therefore numbered here.
-    numbered = ((report.lines, pair) for pair in pairs)
+    numbered = ((report.lines, number, pair) for number, pair in enumerate(pairs))
     while chunk := list(islice(numbered, _CHUNK)):
-        src = tokenizers.src.encode([pair[0] for _, pair in chunk])
-        tgt = tokenizers.tgt.encode([pair[1] for _, pair in chunk])
-        for (line, _), s, t in zip(chunk, src, tgt, strict=True):
+        src = tokenizers.src.encode([pair[0] for *_, pair in chunk])
+        tgt = tokenizers.tgt.encode([pair[1] for *_, pair in chunk])
+        for (line, number, _), s, t in zip(chunk, src, tgt, strict=True):
             if max(len(s), len(t)) > max_tokens:
                 report.used -= 1
                 report.add(f"over {max_tokens:,} tokens", line)
             else:
-                yield s, t
+                yield number, s, t
 
 
-def _write(folder: Path, pairs: Iterator[tuple[list[int], list[int]]], tokenizers: TokenizerPair) -> None:
+def _write(folder: Path, pairs: Iterator[tuple[int, list[int], list[int]]], tokenizers: TokenizerPair) -> None:
+    numbers = array("q")
     ends = (array("q", [0]), array("q", [0]))  # eight bytes a pair, however large the corpus
     types = (_id_type(tokenizers.src), _id_type(tokenizers.tgt))
     with (folder / "src.ids").open("wb") as src_file, (folder / "tgt.ids").open("wb") as tgt_file:
-        for pair in pairs:
+        for number, *pair in pairs:
+            numbers.append(number)
             for ids, end, type_, file in zip(pair, ends, types, (src_file, tgt_file), strict=True):
                 file.write(np.asarray(ids, dtype=type_).tobytes())
                 end.append(end[-1] + len(ids))
+    (folder / "numbers").write_bytes(numbers.tobytes())
     for name, end in zip(("src", "tgt"), ends, strict=True):
         (folder / f"{name}.ends").write_bytes(end.tobytes())
 
@@ -107,7 +113,8 @@ def _read(path: Path, tokenizers: TokenizerPair, fingerprint: str) -> PairStore:
             return np.empty(0, dtype=type_), ends
         return np.memmap(path / f"{name}.ids", dtype=type_, mode="r"), ends
 
-    return PairStore(*side("src", tokenizers.src), *side("tgt", tokenizers.tgt), report, fingerprint)
+    numbers = np.fromfile(path / "numbers", dtype=np.int64)
+    return PairStore(*side("src", tokenizers.src), *side("tgt", tokenizers.tgt), numbers, report, fingerprint)
 
 
 def store_of(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> PairStore:
@@ -117,7 +124,7 @@ def store_of(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> Pair
         ragged = Ragged.of(rows)
         return ragged.ids, np.concatenate([[0], np.cumsum(ragged.lengths)])
 
-    return PairStore(*side(src), *side(tgt), Report(len(src), len(src)), "memory")
+    return PairStore(*side(src), *side(tgt), np.arange(len(src)), Report(len(src), len(src)), "memory")
 
 
 def _gather(ids: NDArray[Any], ends: NDArray[np.int64], rows: NDArray[np.int64]) -> Ragged:

@@ -10,7 +10,7 @@ from regard.look.figure import new_figure, save_figure
 from regard.models.record import AttentionRecord
 
 
-def draw_heatmap(record: AttentionRecord, path: Path, title: str | None = None) -> Path:
+def draw_heatmap(record: AttentionRecord, path: Path) -> Path:
     """The cross-attention of one sentence, averaged over layers and heads; the format follows the path's suffix."""
     weights = record.cross.mean((0, 1))
     rows, columns = weights.shape
@@ -27,8 +27,6 @@ def draw_heatmap(record: AttentionRecord, path: Path, title: str | None = None) 
     axes.set_yticks(range(rows), [readable(t) for t in record.target_tokens])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    if title:
-        axes.set_title(title, fontsize=11)
     return save_figure(figure, path)
 
 

@@ -22,7 +22,7 @@ def parse_config(options: Mapping[str, Any] | Config) -> ModelConfig:
     if not isinstance(options, Mapping):
         raise UserError(f"model must be a mapping such as {{kind: transformer, n_layers: 6}}, not {options!r}")
     kind = options.get("kind", "transformer")
-    if kind not in MODELS:
+    if not isinstance(kind, str) or kind not in MODELS:
         raise UserError(f"model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
     return MODELS[kind][0].parse(dict(options), where="model")
 

@@ -82,6 +82,8 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.output = nn.Linear(config.d_model, vocab_size, bias=False)
+        self.max_len = config.max_len if config.positions == "learned" else None
+        """The longest sequence that has positions; None: any"""
         self._initialise()
         if config.tied:
             self.output.weight = tgt_tokens.weight

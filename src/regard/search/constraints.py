@@ -119,6 +119,8 @@ class Constraints:
         allowed = log_probs
         for constraint in self.forbidding:
             allowed = constraint(allowed, tokens)
+        stuck = (allowed == -torch.inf).all(1, keepdim=True)  # where everything is forbidden, it may end
+        allowed = torch.where(stuck, _only(log_probs, torch.full_like(tokens[:, 0], EOS)), allowed)
         for demand in self.demanding:
             wanted = demand(tokens)
             allowed = torch.where((wanted >= 0)[:, None], _only(log_probs, wanted.clamp(min=0)), allowed)

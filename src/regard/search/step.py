@@ -21,6 +21,9 @@ class State(Protocol):
 class Stepper(Protocol):
     """Anything that search can decode with: a model, an ensemble, a table of probabilities."""
 
+    max_len: int | None
+    """Tokens that it can read at most; None: any number"""
+
     def start(self, batch: Batch) -> Any:
         """A State with one row a sentence, before the first token."""
         ...
@@ -52,6 +55,7 @@ class Ensemble:
 
     def __init__(self, members: Sequence[Stepper]) -> None:
         self.members = tuple(members)
+        self.max_len = min((m.max_len for m in members if m.max_len is not None), default=None)
 
     def start(self, batch: Batch) -> EnsembleState:
         return EnsembleState(tuple(member.start(batch) for member in self.members))

@@ -14,6 +14,8 @@ from regard.text.tokenizer import SentencePieceTokenizer
 
 _VARIANTS = 16  # segmentations drawn of a word, among which each occurrence takes one
 
+_LONGEST = 40  # characters of a word that is segmented anew; merging is quadratic in them
+
 
 class BpeDropout:
     """At each merge, every possible merge is left out with probability `p`."""
@@ -22,7 +24,7 @@ class BpeDropout:
         self.tokenizer = tokenizer
         self.p = p
         self.pieces = tokenizer.merge_scores()
-        self._variants: Callable[[str], list[list[int]]] = lru_cache(maxsize=1 << 20)(self._draw)
+        self._variants: Callable[[str], list[list[int]]] = lru_cache(maxsize=1 << 16)(self._draw)
 
     def __call__(self, rows: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
         """Other segmentations of the same texts: a pure function of its arguments."""
@@ -46,6 +48,8 @@ class BpeDropout:
             symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
 
     def _draw(self, word: str) -> list[list[int]]:
+        if len(word) > _LONGEST:
+            return self.tokenizer.encode([word]) * _VARIANTS
         generator = random.Random(word)
         return [self.segment(word, lambda: generator.random() >= self.p) for _ in range(_VARIANTS)]
 

@@ -34,6 +34,9 @@ class TokenizerConfig(Config):
 
 
 class Tokenizer(Protocol):
+    suffix: str
+    """Of its file"""
+
     @property
     def size(self) -> int: ...
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
@@ -53,6 +56,8 @@ class SentencePieceTokenizer:
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
+            model = b""
+        if not model:
             raise UserError("the tokenizer file is not a SentencePiece model; copy it again") from None
 
     @classmethod
@@ -171,10 +176,11 @@ class TokenizerPair:
 
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        for stale in (*folder.glob("*.spm"), *folder.glob("*.json")):
+            stale.unlink()  # of an earlier attempt, perhaps of another kind
         sides = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
         for name, tokenizer in sides.items():
-            suffix = ".spm" if isinstance(tokenizer, SentencePieceTokenizer) else ".json"
-            write_atomically(folder / f"{name}{suffix}", tokenizer.to_bytes())
+            write_atomically(folder / f"{name}{tokenizer.suffix}", tokenizer.to_bytes())
 
     @classmethod
     def load(cls, folder: Path) -> "TokenizerPair":
@@ -193,10 +199,13 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 
 def _load(folder: Path, name: str) -> Tokenizer | None:
-    if (path := folder / f"{name}.spm").is_file():
-        return SentencePieceTokenizer(path.read_bytes())
-    if (path := folder / f"{name}.json").is_file():
-        return ListTokenizer.from_bytes(path.read_bytes())
+    try:
+        if (path := folder / f"{name}.spm").is_file():
+            return SentencePieceTokenizer(path.read_bytes())
+        if (path := folder / f"{name}.json").is_file():
+            return ListTokenizer.from_bytes(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{folder}: the tokenizer cannot be read ({error.strerror})") from None
     return None
 
 

@@ -44,7 +44,16 @@ def average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) ->
         raise UserError(f"{run}: has {len(chosen)} validated checkpoints ({kept} in all), not {k}; ask for fewer")
     load_weights(bundle.model, average(chosen), str(run))
     steps = sorted(checkpoint.step for checkpoint in chosen)
-    card = (run / "README.md").read_text(encoding="utf-8").rstrip()
-    note = f"The weights are the mean of the checkpoints at steps {', '.join(map(str, steps))}."
-    bundle.save(out, f"{card}\n\n{note}\n")
+    bundle.save(out, _card(run / "README.md", steps))
     return steps
+
+
+def _card(path: Path, steps: Sequence[int]) -> str:
+    """The run's model card without what was measured on other weights."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    kept = [line for line in lines if not line.startswith(("| validation |", "| signature |", "| updates |"))]
+    row = f"| weights | the mean of the checkpoints at steps {', '.join(map(str, steps))} |"
+    places = [i for i, line in enumerate(kept) if line.startswith(("| weights |", "| training pairs |"))]
+    kept = [line for line in kept if not line.startswith("| weights |")]
+    kept.insert(places[0] + 1 if places else len(kept), row)
+    return "\n".join(kept) + "\n"

@@ -33,7 +33,10 @@ class Checkpoint:
         return None if score is None else float(score)
 
     def tensors(self) -> dict[str, Tensor]:
-        content = (self.path / "state.safetensors").read_bytes()
+        try:
+            content = (self.path / "state.safetensors").read_bytes()
+        except OSError as error:
+            raise Damaged(f"{self.path}: state.safetensors cannot be read ({error.strerror})") from None
         if hashlib.sha256(content).hexdigest() != self.manifest["sha256"]:
             raise Damaged(f"{self.path}: state.safetensors does not match its SHA-256")
         return load(content)
@@ -53,7 +56,7 @@ class Checkpoints:
     def save(self, step: int, tensors: Mapping[str, Tensor], manifest: Mapping[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.folder)
-        with new_folder(self.folder / f"step-{step:08d}") as folder:
+        with new_folder(self.folder / f"step-{step:08d}", replace=True) as folder:
             content = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
             write_atomically(folder / "state.safetensors", content)
             digest = hashlib.sha256(content).hexdigest()
@@ -73,9 +76,9 @@ class Checkpoints:
         return [c for c in self.all() if c.score is not None][-k:]
 
     def best(self, k: int) -> list[Checkpoint]:
-        """The k of highest score, best first; of equal ones the older."""
+        """The k of highest score, best first; of equal ones those of lower loss."""
         scored = [c for c in self.all() if c.score is not None]
-        return sorted(scored, key=lambda c: (-(c.score or 0.0), c.step))[:k]
+        return sorted(scored, key=lambda c: (-(c.score or 0.0), c.manifest.get("loss", 0.0), c.step))[:k]
 
     def _found(self) -> Iterator[Checkpoint]:
         for path in self.folder.glob("step-*/manifest.json"):

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Config
+
+Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class OptimConfig(Config):
@@ -17,12 +19,12 @@ class OptimConfig(Config):
     lr: float | None = Field(None, gt=0.0)
     """The peak. Unset, it is (d_model · warmup)^−½, which with inverse-sqrt is the lecture's formula."""
     warmup: int = Field(4000, ge=1)
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Decay, Decay] = (0.9, 0.98)
     eps: float = Field(1e-9, gt=0.0)
     weight_decay: float = Field(0.0, ge=0.0)
     clip: float = Field(1.0, ge=0.0)
     """Bound of the gradient's norm; 0: none."""
-    ema: float = Field(0.0, ge=0.0, lt=1.0)
+    ema: Decay = 0.0
     """Decay of a moving average of the weights, which is then what is validated and kept; 0: off."""
 
 
@@ -90,9 +92,10 @@ class Optimizer:
     def restore(self, tensors: dict[str, Tensor]) -> None:
         self.skipped = tensors["skipped"].to(self.skipped.device)
         for name, parameter in zip(self.names, self.parameters, strict=True):
-            self.adam.state[parameter] = {
-                slot: tensors[f"{slot}.{name}"].to(parameter.device) for slot in ("step", "exp_avg", "exp_avg_sq")
-            }
+            slots = ("step", "exp_avg", "exp_avg_sq")
+            held = {slot: tensors[f"{slot}.{name}"] for slot in slots if f"{slot}.{name}" in tensors}
+            if held:  # a checkpoint from before the first update has none
+                self.adam.state[parameter] = {slot: tensor.to(parameter.device) for slot, tensor in held.items()}
 
 
 class MovingAverage:

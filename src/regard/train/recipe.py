@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
-from pydantic import SerializeAsAny, field_validator
+from pydantic import SerializeAsAny, field_validator, model_validator
 
 import regard
 from regard import models
 from regard.config import Config, merge, overrides, read_yaml
+from regard.data.batch import edge
 from regard.data.batching import BatchConfig
 from regard.errors import UserError
 from regard.models import ModelConfig
@@ -31,6 +32,20 @@ class Recipe(Config):
     @classmethod
     def model_by_kind(cls, options: Any) -> ModelConfig:
         return models.parse_config(options)
+
+    @model_validator(mode="after")
+    def positions_suffice(self) -> Self:
+        if self.model.positions != "learned":
+            return self
+        longest = edge(self.batch.max_tokens + 1)
+        if longest > self.model.max_len:
+            raise ValueError(
+                f"batch.max_tokens={self.batch.max_tokens} pads to {longest} tokens, more than the "
+                f"model.max_len={self.model.max_len} learned positions; change one of them"
+            )
+        if self.tokenizer.dropout:
+            raise ValueError("tokenizer.dropout makes sentences longer than learned positions allow; use sinusoidal")
+        return self
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)

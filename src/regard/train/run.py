@@ -28,9 +28,11 @@ from regard.train.log import RunLog
 from regard.train.recipe import Recipe
 from regard.train.trainer import Progress, Trainer
 from regard.train.validate import Validation, Validator
+from regard.translator import device_named
 
 _TOKENIZER_PAIRS = 1_000_000  # what the tokenizer learns from; more change nothing but the time
 _HOLD_OUT = 1_000
+_MARK = "# The resolved recipe of this run of regard."
 
 # A resumed run may differ in these and still be the same run.
 _MAY_DIFFER = {"train.steps", "train.patience", "train.log_every", "train.tensorboard", "batch.workers"}
@@ -64,9 +66,9 @@ def train(run: Run) -> Result:
     log = RunLog(run.out, run.recipe.train.tensorboard)
     tokenizers = _tokenizers(run, log)
     trainer = _trainer(run, tokenizers, log)
-    progress = trainer.restore(run.allow_inexact) if run.resume else Progress()
+    progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
     progress = trainer.train(progress)
-    kept, validation = _keep_best(run, trainer, progress)
+    kept, validation = _keep_best(run, trainer)
     bundle = Bundle(trainer.model, run.recipe.model, tokenizers, run.languages, run.recipe.decode)
     bundle.save(run.out, model_card(run.recipe, run.languages, trainer, progress, validation, kept))
     log.say(f"kept {kept}: validation BLEU {validation.bleu:.2f}, chrF {validation.chrf:.2f}")
@@ -77,6 +79,8 @@ def train(run: Run) -> Result:
 def _claim(run: Run) -> None:
     """Write the resolved recipe into the folder, or check that it is the one a resumed run began with."""
     path = run.out / "config.yaml"
+    if not _is_ours(run.out):
+        raise UserError(f"{run.out}: holds files that are not of a run; choose a new or empty folder as --out")
     begun = any((run.out / "checkpoints").glob("step-*")) or (run.out / "model.safetensors").is_file()
     if begun and not run.resume:
         raise UserError(f"{run.out}: holds a run already; add --resume to go on with it, or choose another --out")
@@ -92,7 +96,15 @@ def _claim(run: Run) -> None:
         run.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{run.out}: cannot be made a folder ({error.strerror})") from None
-    write_atomically(path, run.recipe.to_yaml().encode())
+    write_atomically(path, f"{_MARK}\n{run.recipe.to_yaml()}".encode())
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nothing would be overwritten that somebody else wrote."""
+    config = folder / "config.yaml"
+    if config.is_file():
+        return config.read_text(encoding="utf-8", errors="replace").startswith(_MARK)
+    return not any((folder / name).exists() for name in ("README.md", "config.json", "model.safetensors"))
 
 
 def _tokenizers(run: Run, log: RunLog) -> TokenizerPair:
@@ -122,14 +134,16 @@ def _tokenizers(run: Run, log: RunLog) -> TokenizerPair:
 def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
     recipe = run.recipe
     store, train_rows, valid_store, valid_rows = _data(run, tokenizers, log)
+    shown = valid_store.numbers[valid_rows[: recipe.valid.sentences]]
+    texts = _pairs_numbered(run.valid or run.train, shown)
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
-    device = torch.device(run.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = device_named(run.device)
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
     log.say(f"model: {recipe.model.kind}, {sum(p.numel() for p in model.parameters()):,} parameters, on {device}")
     resample = _resamplers(tokenizers, recipe.tokenizer.dropout)
     batches = Batches(store, train_rows, recipe.batch, recipe.train.seed, resample)
-    validator = Validator(valid_store, valid_rows, tokenizers, recipe.valid, recipe.decode, recipe.batch.tokens)
+    validator = Validator(valid_store, valid_rows, texts, tokenizers, recipe.valid, recipe.decode, recipe.batch.tokens)
     checkpoints = Checkpoints(run.out / "checkpoints", keep=recipe.train.average_k)
     return Trainer(model, batches, validator, checkpoints, log, recipe.train)
 
@@ -138,7 +152,8 @@ def _resamplers(tokenizers: TokenizerPair, dropout: float) -> tuple[BpeDropout, 
     src, tgt = tokenizers.src, tokenizers.tgt
     if not dropout or not isinstance(src, SentencePieceTokenizer) or not isinstance(tgt, SentencePieceTokenizer):
         return None
-    return BpeDropout(src, dropout), BpeDropout(tgt, dropout)
+    first = BpeDropout(src, dropout)
+    return first, first if tokenizers.joint else BpeDropout(tgt, dropout)
 
 
 def _data(
@@ -166,11 +181,12 @@ def _data(
     return store, np.sort(shuffled[n_valid:]), store, np.sort(shuffled[:n_valid])
 
 
-def _keep_best(run: Run, trainer: Trainer, progress: Progress) -> tuple[str, Validation]:
+def _keep_best(run: Run, trainer: Trainer) -> tuple[str, Validation]:
     """Load into the model what validates best: the best checkpoint, or the average that the recipe asks for."""
     config, checkpoints = run.recipe.train, trainer.checkpoints
     trainer.ema = None  # what is loaded from here on is not to be averaged again
-    choices = {f"the checkpoint of step {progress.best_step}": checkpoints.best(1)}
+    best = checkpoints.best(1)
+    choices = {f"the checkpoint of step {best[0].step}": best}
     if config.average != "none":
         chosen = checkpoints.last(config.average_k) if config.average == "last" else checkpoints.best(config.average_k)
         choices[f"the mean of the {len(chosen)} {config.average} checkpoints"] = chosen
@@ -182,6 +198,13 @@ def _keep_best(run: Run, trainer: Trainer, progress: Progress) -> tuple[str, Val
     validation, name, weights = max(found, key=lambda row: (row[0].bleu, -row[0].loss))
     load_weights(trainer.model, weights, name)
     return name, validation
+
+
+def _pairs_numbered(corpus: Corpus, numbers: NDArray[np.int64]) -> list[Pair]:
+    """Those of the corpus's clean pairs, as they were written."""
+    wanted = set(numbers.tolist())
+    found = {i: pair for i, pair in enumerate(corpus.pairs(Report())) if i in wanted}
+    return [found[i] for i in numbers.tolist()]
 
 
 def _sample(pairs: Iterable[Pair], seed: int) -> list[Pair]:

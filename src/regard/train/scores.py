@@ -91,7 +91,8 @@ def compare(
     )
     results: dict[str, Any] = test()[1]
     return [
-        Comparison(name, float(base.score), float(ours.score), float(ours.p_value))
+        # Of two equal scores sacreBLEU's count of better samples would be 0, and the difference "significant".
+        Comparison(name, base.score, ours.score, 1.0 if base.score == ours.score else ours.p_value)
         for name, (base, ours) in results.items()
         if name != "System"
     ]

@@ -1,9 +1,10 @@
 """The training loop. Everything random in it is a function of (seed, step), so that a resumed run is the same run."""
 
+import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal, NoReturn
@@ -29,7 +30,7 @@ from regard.train.validate import Validation, Validator
 
 
 class TrainConfig(LossConfig, OptimConfig):
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**32)
     steps: int = Field(20_000, ge=1)
     """Updates at most."""
     accumulate: int = Field(1, ge=1)
@@ -41,7 +42,7 @@ class TrainConfig(LossConfig, OptimConfig):
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; every validation saves one anyway."""
     patience: int = Field(10, ge=0)
-    """Stop after so many validations without a better BLEU; 0: never."""
+    """Stop after so many validations without a better BLEU (or loss, at equal BLEU); 0: never."""
     average: Literal["last", "best", "none"] = "last"
     """At the end, the mean of the last or best checkpoints is kept if it validates better than the best one."""
     average_k: int = Field(5, ge=1)
@@ -66,10 +67,11 @@ class Progress:
     validated: int = 0
     """The last step that was validated"""
     bleu: float = -1.0
-    """Its BLEU"""
+    loss: float = float("inf")
+    """Its BLEU and loss"""
 
     def after(self, validation: Validation) -> "Progress":
-        seen = replace(self, validated=self.step, bleu=validation.bleu, stale=self.stale + 1)
+        seen = replace(self, validated=self.step, bleu=validation.bleu, loss=validation.loss, stale=self.stale + 1)
         if (validation.bleu, -validation.loss) <= (self.best_bleu, -self.best_loss):
             return seen
         return replace(seen, stale=0, best_bleu=validation.bleu, best_loss=validation.loss, best_step=self.step)
@@ -107,7 +109,8 @@ class Trainer:
             self.meter.restart()
             while True:
                 if self._validation_due(progress):
-                    progress = self._validate(progress, stop)
+                    with self.meter.paused():
+                        progress = self._validate(progress, stop)
                     self._save(progress)
                 if self._finished(progress):
                     return progress
@@ -119,12 +122,16 @@ class Trainer:
                 if config.save_every and progress.step % config.save_every == 0:
                     self._save(progress)
 
+    def begin(self) -> Progress:
+        """From the start: what an attempt without a checkpoint recorded is forgotten."""
+        self.log.rewind(0)
+        return Progress()
+
     def restore(self, allow_inexact: bool = False) -> Progress:
         """Load the newest whole checkpoint, if there is one."""
         found = read_newest(self.checkpoints)
         if found is None:
-            self.log.rewind(0)
-            return Progress()
+            return self.begin()
         checkpoint, tensors, problems = found
         for problem in problems:
             self.log.say(problem)
@@ -159,7 +166,7 @@ class Trainer:
     def _validation_due(self, progress: Progress) -> bool:
         if progress.validated == progress.step:
             return False
-        return progress.step % self.validator.config.every == 0 or progress.step == self.config.steps
+        return progress.step % self.validator.config.every == 0 or progress.step >= self.config.steps
 
     def update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
         """One update of the weights from `accumulate` batches."""
@@ -227,7 +234,6 @@ class Trainer:
             self.log.say(f"    {source}\n  = {reference}\n  > {translation}")
         values = {"valid_loss": validation.loss, "bleu": validation.bleu, "chrf": validation.chrf}
         self.log.record(progress.step, **values)
-        self.meter.restart()
         return progress
 
     def _save(self, progress: Progress) -> None:
@@ -239,9 +245,9 @@ class Trainer:
             tensors |= {AVERAGED + name: tensor for name, tensor in named}
         manifest: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
         if progress.validated == progress.step:
-            manifest["score"] = progress.bleu
-        self.checkpoints.save(progress.step, tensors, manifest)
-        self.meter.restart()
+            manifest |= {"score": progress.bleu, "loss": progress.loss}
+        with self.meter.paused():
+            self.checkpoints.save(progress.step, tensors, manifest)
 
     def _made_with(self) -> dict[str, Any]:
         """What must be the same for a resumed run to give the same bits."""
@@ -249,8 +255,15 @@ class Trainer:
             "torch": torch.__version__.partition("+")[0],
             "device": torch.cuda.get_device_name() if self.device.type == "cuda" else platform.machine(),
             "threads": torch.get_num_threads(),
-            "data": self.batches.store.fingerprint,
+            "data": self._data_fingerprint(),
         }
+
+    def _data_fingerprint(self) -> str:
+        """Of the training pairs, the validation pairs, and which is which."""
+        digest = hashlib.sha256(self.batches.store.fingerprint.encode())
+        digest.update(self.validator.store.fingerprint.encode())
+        digest.update(self.validator.rows.tobytes())
+        return digest.hexdigest()
 
     def _check_same_machine(self, made_with: dict[str, Any], allow_inexact: bool) -> None:
         for name, now in self._made_with().items():
@@ -258,7 +271,7 @@ class Trainer:
             if before == now:
                 continue
             if name == "data":
-                raise UserError("the training data differ from those the run began with; use the same files")
+                raise UserError("training or validation data differ from those the run began with; use the same files")
             if not allow_inexact:
                 raise UserError(
                     f"the run was made with {name} {before}, here it is {now}, so the result would not be "
@@ -280,6 +293,13 @@ class Meter:
         self.tokens = self.updates = 0
         self.lr = 0.0
         self.since = time.perf_counter()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens in the block does not count as training time."""
+        start = time.perf_counter()
+        yield
+        self.since += time.perf_counter() - start
 
     def add(self, nll: Tensor, tokens: int, norm: Tensor, lr: float) -> None:
         self.nll = self.nll + nll.detach()

@@ -1,22 +1,25 @@
 """How the model does on text it was not trained on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from regard.config import Config
 from regard.data.batch import collate
 from regard.data.batching import plan
+from regard.data.corpus import Pair
 from regard.data.store import PairStore
 from regard.models import Model
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import PAD
 from regard.train.loss import LossConfig, loss_of_logits
-from regard.train.scores import ScoreOptions, corpus_scores
+from regard.train.scores import TOKENIZERS, ScoreOptions, corpus_scores
 from regard.translator import Translator
 
 _PLAIN = LossConfig(label_smoothing=0.0, r_drop=0.0)
@@ -25,14 +28,14 @@ _PLAIN = LossConfig(label_smoothing=0.0, r_drop=0.0)
 class ValidConfig(Config):
     """Validation decodes greedily by default: it is quick, and ranks checkpoints as beam search does."""
 
-    every: int = 1000
+    every: int = Field(1000, ge=1)
     """Updates between two validations."""
-    beam: int = 1
-    sentences: int = 1000
+    beam: int = Field(1, ge=1)
+    sentences: int = Field(1000, ge=1)
     """At most so many are translated; the loss takes all."""
-    tokenize: str = "13a"
+    tokenize: Literal[TOKENIZERS] = "13a"  # type: ignore[valid-type]
     """sacreBLEU's tokenizer; none for text that is tokenised already."""
-    samples: int = 3
+    samples: int = Field(3, ge=0)
     """Translations shown."""
 
 
@@ -53,6 +56,8 @@ class Validator:
 
     store: PairStore
     rows: NDArray[np.int64]
+    texts: Sequence[Pair]
+    """What is translated: the first of them as they were written, which ids need not tell"""
     tokenizers: TokenizerPair
     config: ValidConfig
     decode: DecodeConfig
@@ -61,9 +66,8 @@ class Validator:
     def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
         model.eval()
         loss = self._loss(model, device, check_stop)
-        rows = self.rows[: self.config.sentences]
-        sources = [self.tokenizers.src.decode(ids) for ids in self.store.src(rows).lists()]
-        references = [self.tokenizers.tgt.decode(ids) for ids in self.store.tgt(rows).lists()]
+        sources = [src for src, _ in self.texts]
+        references = [tgt for _, tgt in self.texts]
         decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
         translator = Translator(model, self.tokenizers, decode, device)
         hypotheses: list[str] = []
