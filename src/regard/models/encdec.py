@@ -82,6 +82,7 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.output = nn.Linear(config.d_model, vocab_size, bias=False)
+        self.d_model = config.d_model
         self.max_len = config.max_len if config.positions == "learned" else None
         """The longest sequence that has positions; None: any"""
         self._initialise()

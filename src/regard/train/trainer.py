@@ -96,7 +96,6 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizer = Optimizer(model, config)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
-        self.d_model = model.output.in_features
         self._loss = _loss_function(model, config)
         self.meter = Meter(self.device)
 
@@ -183,7 +182,7 @@ class Trainer:
                 loss, nll = self._loss(self.model, moved.src, moved.tgt, config)
             (loss / tokens).backward()
             total = total + nll
-        lr = learning_rate(config, step, config.steps, self.d_model)
+        lr = learning_rate(config, step, config.steps, self.model.d_model)
         norm = self.optimizer.step(lr)
         if self.ema:
             self.ema.update(step)
