@@ -51,7 +51,7 @@ def average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) ->
 def _card(path: Path, steps: Sequence[int]) -> str:
     """The run's model card without what was measured on other weights."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    kept = [line for line in lines if not line.startswith(("| validation |", "| signature |", "| updates |"))]
+    kept = [line for line in lines if not line.startswith(("| validation |", "| updates |", "Signature of the BLEU"))]
     row = f"| weights | the mean of the checkpoints at steps {', '.join(map(str, steps))} |"
     places = [i for i, line in enumerate(kept) if line.startswith(("| weights |", "| training pairs |"))]
     kept = [line for line in kept if not line.startswith("| weights |")]

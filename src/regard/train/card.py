@@ -29,7 +29,7 @@ metrics:
 ---
 # {src} → {tgt}
 
-A translation model trained with [regard](https://pypi.org/project/regard/).
+A translation model trained with regard.
 
 | | |
 |---|---|
@@ -37,7 +37,8 @@ A translation model trained with [regard](https://pypi.org/project/regard/).
 | training pairs | {len(trainer.batches.rows):,} |
 | updates | {progress.step:,} (epoch {progress.epoch + 1}); kept: {kept} |
 | validation | {len(trainer.validator.rows):,} pairs: {scores}, beam {recipe.valid.beam} |
-| signature | `{validation.signature}` |
+
+Signature of the BLEU: `{validation.signature}`
 
 ```python
 import regard
