@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def test_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def held_out(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("test")
     return write_pairs(folder, "test", toy_pairs("reverse", 60, seed=3, lengths=(2, 6), n_letters=8))
 
@@ -47,8 +47,8 @@ def test_the_directory_is_a_bundle_without_pickle(run: Path) -> None:
     assert {"valid_loss", "bleu", "chrf"} <= rows[-1].keys()
 
 
-def test_it_has_learnt_the_task_and_python_and_command_line_agree(run: Path, test_files: tuple[Path, Path]) -> None:
-    src, ref = (path.read_text().splitlines() for path in test_files)
+def test_it_has_learnt_the_task_and_python_and_command_line_agree(run: Path, held_out: tuple[Path, Path]) -> None:
+    src, ref = (path.read_text().splitlines() for path in held_out)
     lines = [src[0], "", *src[1:]]  # an empty line stays an empty line
     out = regard("translate", run, stdin="\n".join(lines).encode() + b"\n").stdout.splitlines()
     assert len(out) == len(lines) and out[1] == ""
@@ -106,8 +106,8 @@ def test_translate_survives_any_bytes(run: Path) -> None:
     assert len(translator.translate(["\ud800 a"])) == 1
 
 
-def test_evaluate_prints_what_sacrebleu_prints(run: Path, test_files: tuple[Path, Path], tmp_path: Path) -> None:
-    src, ref = test_files
+def test_evaluate_prints_what_sacrebleu_prints(run: Path, held_out: tuple[Path, Path], tmp_path: Path) -> None:
+    src, ref = held_out
     output = tmp_path / "hyp"
     for extra in ([], ["--tokenize", "none", "--lowercase"]):
         ours = json.loads(regard("evaluate", run, src, ref, "--json", "--output", output, *extra).stdout)
@@ -123,16 +123,16 @@ def test_evaluate_prints_what_sacrebleu_prints(run: Path, test_files: tuple[Path
     assert "BLEU" in text and "nrefs:1|case:mixed" in text and "1–10" in text
 
 
-def test_evaluate_against_a_baseline(run: Path, test_files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_evaluate_against_a_baseline(run: Path, held_out: tuple[Path, Path], tmp_path: Path) -> None:
     worse = tmp_path / "worse"
     first = regard("average", run, "--last", 1, "--out", worse)
     assert first.returncode == 0, first.stderr
     shutil.copytree(run / "checkpoints", worse / "checkpoints")
-    done = regard("evaluate", run, *test_files, "--baseline", worse, "--json")
+    done = regard("evaluate", run, *held_out, "--baseline", worse, "--json")
     rows = json.loads(done.stdout)["paired_bootstrap"]
     assert [row["metric"] for row in rows] == ["BLEU", "chrF2", "TER"]
     assert all(0 <= row["p_value"] <= 1 for row in rows)
-    twins = json.loads(regard("evaluate", run, *test_files, "--baseline", run, "--json").stdout)["paired_bootstrap"]
+    twins = json.loads(regard("evaluate", run, *held_out, "--baseline", run, "--json").stdout)["paired_bootstrap"]
     assert [row["p_value"] for row in twins] == [1.0, 1.0, 1.0], "a model does not differ from itself"
 
 

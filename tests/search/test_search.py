@@ -28,7 +28,7 @@ CONFIGS = [
 ]
 
 
-def same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
     for row, other in zip(found, expected, strict=True):
         assert [h.score for h in row] == pytest.approx([h.score for h in other], abs=1e-5)
@@ -157,7 +157,7 @@ def test_beam_of_one_is_greedy(seed: int) -> None:
     config = DecodeConfig(beam=1)
     limits = length_limits(batch, config)
     beam = beam_search(model, batch, _constraints(config, limits, None), limits, 1, 1, config.length_penalty)
-    same(beam, decode(model, batch, config))
+    assert_same(beam, decode(model, batch, config))
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -165,9 +165,9 @@ def test_a_sentence_alone_is_the_same_as_in_any_batch(config: DecodeConfig) -> N
     model = tiny_model(1)
     together = decode(model, collate_sources(SOURCES), config)
     for source, expected in zip(SOURCES, together, strict=True):
-        same(decode(model, collate_sources([source]), config), [expected])
+        assert_same(decode(model, collate_sources([source]), config), [expected])
     turned = decode(model, collate_sources(SOURCES[::-1]), config)
-    same(turned[::-1], together)
+    assert_same(turned[::-1], together)
 
 
 class Uncached:
@@ -200,15 +200,15 @@ class Whole:
 @pytest.mark.parametrize("config", CONFIGS)
 def test_cached_is_uncached(config: DecodeConfig) -> None:
     model, batch = tiny_model(2), collate_sources(SOURCES)
-    same(decode(model, batch, config), decode(Uncached(model), batch, config))
+    assert_same(decode(model, batch, config), decode(Uncached(model), batch, config))
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_an_ensemble_of_one_or_of_twins_is_the_model(config: DecodeConfig) -> None:
     model, batch = tiny_model(3), collate_sources(SOURCES)
     expected = decode(model, batch, config)
-    same(decode(Ensemble([model]), batch, config), expected)
-    same(decode(Ensemble([model, model]), batch, config), expected)
+    assert_same(decode(Ensemble([model]), batch, config), expected)
+    assert_same(decode(Ensemble([model, model]), batch, config), expected)
 
 
 def test_an_ensemble_averages_probabilities() -> None:

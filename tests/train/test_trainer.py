@@ -33,7 +33,7 @@ def trained(
     return {name: tensor.clone() for name, tensor in weights_of(model).items()}
 
 
-def close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], tolerance: float) -> None:
+def assert_close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], tolerance: float) -> None:
     for name, tensor in left.items():
         torch.testing.assert_close(tensor, right[name], rtol=0, atol=tolerance)
 
@@ -43,18 +43,18 @@ def close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], toleran
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_is_eager(how: str, tmp_path: Path) -> None:
     torch.compiler.reset()
-    close(trained(tmp_path, r_drop=1.0, compile=how), trained(tmp_path, r_drop=1.0), 1e-6)
+    assert_close(trained(tmp_path, r_drop=1.0, compile=how), trained(tmp_path, r_drop=1.0), 1e-6)
 
 
 def test_r_drop_without_dropout_changes_nothing(tmp_path: Path) -> None:
-    close(trained(tmp_path, r_drop=5.0), trained(tmp_path), 1e-6)
+    assert_close(trained(tmp_path, r_drop=5.0), trained(tmp_path), 1e-6)
 
 
 def test_accumulated_batches_are_one_larger_batch(tmp_path: Path) -> None:
     """All 192 pairs in one update: cut into batches of any size, they give the same gradient."""
     whole = trained(tmp_path, steps=1, tokens=8 * 192)
     parts = 192 * 8 // 256
-    close(trained(tmp_path, steps=1, tokens=256, accumulate=parts), whole, 1e-7)
+    assert_close(trained(tmp_path, steps=1, tokens=256, accumulate=parts), whole, 1e-7)
 
 
 def test_randomness_is_a_function_of_the_seed_alone(tmp_path: Path) -> None:
