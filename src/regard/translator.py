@@ -18,7 +18,7 @@ from regard.search.step import Ensemble, Hypothesis, Stepper
 from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
 
-_BATCH_SIZE = 16_384
+_BATCH_SIZE = 16_384  # hypotheses times source tokens, decoded at once
 _STREAM_LINES = 256
 
 
@@ -112,9 +112,7 @@ class Translator:
         if not found:
             raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
         target = self.tokenizers.tgt
-        candidates = tuple(
-            Candidate(clean(target.decode(h.ids)), h.score, tuple(self.tokenizers.tgt.tokens(h.ids))) for h in found
-        )
+        candidates = tuple(Candidate(clean(target.decode(h.ids)), h.score, tuple(target.tokens(h.ids))) for h in found)
         record = self.attention(source, found[0].ids) if attention else None
         return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates, record)
 

@@ -19,7 +19,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 def test_the_four_ways_to_bring_pairs_are_equal(tmp_path: Path) -> None:
-    pairs = [("a cat", "un chat"), ("two", "deux"), ("é", "\u2028x y")]
+    pairs = [("a cat", "un chat"), ("two", "deux"), ("é", "\u2028x\u00a0 y")]
     src = "".join(s + "\n" for s, _ in pairs).encode()
     tgt = "".join(t + "\n" for _, t in pairs).encode()
     tsv = "".join(f"{s}\t{t}\n" for s, t in pairs).encode()

@@ -1,9 +1,12 @@
 """Figures: the one place that knows matplotlib, which is an extra."""
 
+import io
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from regard.errors import UserError
+from regard.files import write_atomically
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -16,12 +19,13 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def can_draw() -> bool:
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 
 def save_figure(figure: Any, path: Path) -> Path:
+    """Write it in the format of the path's suffix."""
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    write_atomically(path, content.getvalue())
     return path

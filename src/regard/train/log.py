@@ -1,6 +1,7 @@
 """What a run says while it runs: a progress bar or plain lines, metrics.jsonl, TensorBoard if asked."""
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ class RunLog:
         self.console.print(line, markup=False)
 
     def record(self, step: int, **values: Any) -> None:
-        """One line of metrics.jsonl, and its numbers as TensorBoard scalars."""
+        """One line of metrics.jsonl (null for a number that is not finite), and its numbers as TensorBoard scalars."""
+        values = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
         if self._board:

@@ -38,7 +38,7 @@ class TrainConfig(LossConfig, OptimConfig):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast on a GPU, fp32 on a CPU."""
     compile: Literal["none", "layers", "model"] = "none"
-    """torch.compile: layer by layer (starts sooner) or the model as a whole (takes minutes to start, runs faster)."""
+    """torch.compile: layer by layer (starts sooner) or the model as a whole (takes minutes to start)."""
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; every validation saves one anyway."""
     patience: int = Field(10, ge=0)

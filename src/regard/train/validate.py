@@ -74,7 +74,6 @@ class Validator:
         for translation in translator.stream(sources):
             hypotheses.append(translation.text)
             check_stop()
-        model.train()
         options = ScoreOptions(tokenize=self.config.tokenize)
         scores = corpus_scores(hypotheses, references, options, names=("BLEU", "chrF2"))
         shown = zip(sources, references, hypotheses, strict=True)
