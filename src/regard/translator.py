@@ -121,7 +121,8 @@ class Translator:
         """The weights of a given pair of id sequences, by the plain form of attention."""
         model = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
         padded = collate(Ragged.of([source]), Ragged.of([target]))
-        batch = Batch(padded.src[:, : len(source) + 1], padded.tgt[:, : len(target) + 2]).to(self.device)
+        s, t = len(source) + 1, len(target) + 1
+        batch = Batch(padded.src[:, :s], padded.tgt_in[:, :t], padded.tgt_out[:, :t]).to(self.device)
         weights = model.attention(batch)  # type: ignore[attr-defined]
         kinds = {
             kind: np.stack([w[0].float().cpu().numpy() for w in getattr(weights, kind)])

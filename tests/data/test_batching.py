@@ -29,7 +29,7 @@ def batches(seed: int = 1, workers: int = 0, **options: object) -> Batches:
 
 
 def take(stream: Iterator[tuple[Position, Batch]], n: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
-    return [(position, batch.src, batch.tgt) for position, batch in islice(stream, n)]
+    return [(position, batch.src, batch.tgt_in) for position, batch in islice(stream, n)]
 
 
 def same(left: list, right: list) -> bool:  # type: ignore[type-arg]
@@ -43,8 +43,9 @@ def test_collate_and_its_inverse() -> None:
     batch = collate(Ragged.of(src), Ragged.of(tgt), rows=3)
     assert batch.src.tolist()[0] == [7, 8, EOS, *[PAD] * 5]
     assert batch.src.tolist()[2] == [EOS, *[PAD] * 7], "a row that only fills up"
-    assert batch.tgt.tolist()[1] == [BOS, 11, 12, 13, EOS, *[PAD] * 4]
-    assert (batch.tgt[2] == PAD).all()
+    assert batch.tgt_in.tolist()[1] == [BOS, 11, 12, 13, EOS, *[PAD] * 3]
+    assert batch.tgt_out.tolist()[1] == [11, 12, 13, EOS, *[PAD] * 4]
+    assert (batch.tgt_in[2] == PAD).all() and (batch.tgt_out[2] == PAD).all()
     assert Ragged.of(src).lists() == src
     alone = collate_sources(src)
     assert alone.src.tolist() == [[7, 8, EOS], [9, EOS, PAD]]

@@ -44,7 +44,7 @@ def test_selected_rows_go_on_as_they_would_have() -> None:
 
 def test_padding_changes_nothing() -> None:
     model, long = tiny_model(), random_batch([(3, 4), (20, 30)])
-    alone = Batch(long.src[:1, :4], long.tgt[:1, :6])
+    alone = Batch(long.src[:1, :4], long.tgt_in[:1, :5], long.tgt_out[:1, :5])
     torch.testing.assert_close(model(alone)[0], model(long)[0, :5], rtol=0, atol=1e-12)
 
 

@@ -184,7 +184,7 @@ class Uncached:
     def step(self, state: "Whole", ids: Tensor) -> tuple[Tensor, "Whole"]:
         tokens = torch.cat([state.tokens, ids[:, None]], dim=1)
         padded = torch.cat([tokens, torch.full_like(ids[:, None], PAD)], dim=1)
-        log_probs = self.model(Batch(state.src, padded))[:, -1].log_softmax(-1)
+        log_probs = self.model(Batch.of(state.src, padded))[:, -1].log_softmax(-1)
         return log_probs, Whole(state.src, tokens)
 
 
@@ -233,7 +233,7 @@ def test_scores_are_those_of_the_model(config: DecodeConfig) -> None:
         for hypothesis in row:
             tgt = torch.tensor([[BOS, *hypothesis.ids, EOS]])
             src = collate_sources([source]).src
-            log_probs = model(Batch(src, tgt)).log_softmax(-1)
+            log_probs = model(Batch.of(src, tgt)).log_softmax(-1)
             expected = log_probs[0].gather(1, tgt[0, 1:, None]).sum().item()
             assert hypothesis.log_prob == pytest.approx(expected, abs=1e-4)
             assert hypothesis.score == pytest.approx(normalised(expected, tgt.shape[1] - 1, 0.6), abs=1e-4)

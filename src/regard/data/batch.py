@@ -18,18 +18,19 @@ EDGES = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
 
 @dataclass(frozen=True)
 class Batch:
-    """src [B, S]: tokens and EOS; tgt [B, T + 1]: BOS, tokens and EOS. PAD fills up the right."""
+    """src [B, S]: tokens and EOS; tgt_in [B, T]: BOS and tokens; tgt_out [B, T]: what follows each of them.
+
+    PAD fills up the right, and where tgt_out is PAD nothing is asked.
+    """
 
     src: Tensor
-    tgt: Tensor
+    tgt_in: Tensor
+    tgt_out: Tensor
 
-    @property
-    def tgt_in(self) -> Tensor:
-        return self.tgt[:, :-1]
-
-    @property
-    def tgt_out(self) -> Tensor:
-        return self.tgt[:, 1:]
+    @classmethod
+    def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
+        """tgt [B, T + 1]: BOS, tokens and EOS"""
+        return cls(src, tgt[:, :-1].contiguous(), tgt[:, 1:].contiguous())
 
     @property
     def size(self) -> int:
@@ -38,7 +39,13 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
             return self
-        return Batch(*(t.pin_memory().to(device, non_blocking=True) for t in (self.src, self.tgt)))
+        return Batch(*(t.pin_memory().to(device, non_blocking=True) for t in self.parts()))
+
+    def select(self, rows: Tensor) -> "Batch":
+        return Batch(*(t.index_select(0, rows) for t in self.parts()))
+
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.src, self.tgt_in, self.tgt_out
 
 
 @dataclass(frozen=True)
@@ -77,14 +84,15 @@ def collate(src: Ragged, tgt: Ragged, rows: int | None = None) -> Batch:
     tgt.fill(tgt_array, start=1)
     src_array[n:, 0] = EOS
     tgt_array[:n, 0] = BOS
-    return Batch(torch.from_numpy(src_array), torch.from_numpy(tgt_array))
+    return Batch.of(torch.from_numpy(src_array), torch.from_numpy(tgt_array))
 
 
 def collate_sources(src: Sequence[Sequence[int]]) -> Batch:
     """Sources alone, for decoding; padded to the longest and no further."""
     width = max(len(s) for s in src) + 1
     rows = [[*s, EOS, *[PAD] * (width - len(s) - 1)] for s in src]
-    return Batch(torch.tensor(rows, dtype=torch.int64), torch.full((len(src), 1), BOS))
+    nothing = torch.empty(len(src), 0, dtype=torch.int64)
+    return Batch(torch.tensor(rows, dtype=torch.int64), nothing, nothing)
 
 
 def edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

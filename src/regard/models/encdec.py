@@ -94,7 +94,7 @@ class Transformer(nn.Module):
         return self.output(self._run(batch)[0])
 
     def layers(self) -> list[nn.Module]:
-        """The repeated parts, each compiled for itself: far quicker than the whole, and as fast."""
+        """The repeated parts, which are compiled one by one: it takes a fraction of the time that the whole would."""
         return [*self.encoder, *self.decoder]
 
     def attention(self, batch: Batch) -> BatchWeights:

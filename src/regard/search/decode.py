@@ -99,8 +99,7 @@ def _sample(
     n = config.n_best
     spread = torch.arange(batch.size, device=batch.src.device).repeat_interleave(n)
     choice = Drawn(_row_seeds(batch, n, sampling.seed), sampling.temperature, sampling.top_k, sampling.top_p)
-    wide = Batch(batch.src[spread], batch.tgt[spread])
-    found = follow(model, wide, constraints.select(spread), choice, config.length_penalty)
+    found = follow(model, batch.select(spread), constraints.select(spread), choice, config.length_penalty)
     groups = [found[i : i + n] for i in range(0, len(found), n)]
     return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
 

@@ -1,9 +1,9 @@
 """What training makes small: the smoothed cross-entropy, and R-Drop on top of it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
@@ -19,16 +19,37 @@ class LossConfig(Config):
     """α of R-Drop (Liang et al. 2021): two passes with other dropout must agree; 0: one pass"""
 
 
-def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """−Σ_t Σ_k y_ls log p over the tokens that are not padding, and −Σ_t log p(y_t) beside it.
+class _CrossEntropy(torch.autograd.Function):
+    """−Σ_k y_k log p_k a token with y = y_ls, and −log p(y_t).  Its gradient p − y is written as the equation it is:
+    autograd would keep log p in float32 and go over the vocabulary three times more."""
 
-    log_probs [B, T, V], targets [B, T] → two sums
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        z = _at_least_float32(logits)
+        log_sum = z.logsumexp(-1)
+        nll = log_sum - z.gather(-1, targets[..., None]).squeeze(-1)
+        uniform = log_sum - z.mean(-1)
+        ctx.save_for_backward(logits, targets, log_sum)
+        ctx.smoothing = smoothing
+        return (1 - smoothing) * nll + smoothing * uniform, nll
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        logits, targets, log_sum = ctx.saved_tensors
+        p = (_at_least_float32(logits) - log_sum[..., None]).exp()
+        hot = torch.arange(logits.shape[-1], device=targets.device) == targets[..., None]
+        y = (1 - ctx.smoothing) * hot + ctx.smoothing / logits.shape[-1]
+        return (gradients[0][..., None] * (p - y)).to(logits.dtype), None, None
+
+
+def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """−Σ_t Σ_k y_ls log p over the tokens that are not padding, and −Σ_t log p(y_t) beside it, which has no gradient.
+
+    logits [B, T, V], targets [B, T] → two sums
     """
-    real = targets != PAD
-    nll = -log_probs.gather(-1, targets[..., None]).squeeze(-1)
-    uniform = -log_probs.mean(-1)
-    smoothed = (1 - smoothing) * nll + smoothing * uniform
-    return smoothed.masked_fill(~real, 0.0).sum(), nll.detach().masked_fill(~real, 0.0).sum()
+    padding = targets == PAD
+    smoothed, nll = _CrossEntropy.apply(logits, targets, smoothing)
+    return smoothed.masked_fill(padding, 0.0).sum(), nll.detach().masked_fill(padding, 0.0).sum()
 
 
 def disagreement(p: Tensor, q: Tensor, targets: Tensor) -> Tensor:
@@ -42,11 +63,10 @@ def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple
 
     With R-Drop the batch stands there twice, one half behind the other.
     """
-    log_probs = F.log_softmax(logits.float(), dim=-1)
-    loss, nll = smoothed_cross_entropy(log_probs, targets, config.label_smoothing)
+    loss, nll = smoothed_cross_entropy(logits, targets, config.label_smoothing)
     if not config.r_drop:
         return loss, nll
-    p, q = log_probs.chunk(2)
+    p, q = _at_least_float32(logits).log_softmax(-1).chunk(2)
     apart = disagreement(p, q, targets.chunk(2)[0])
     # L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved so that it compares with one pass
     return (loss + config.r_drop / 2 * apart) / 2, nll / 2
@@ -55,12 +75,16 @@ def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple
 def batch_loss(
     model: Callable[[Batch], Tensor],
     src: Tensor,
-    tgt: Tensor,
+    tgt_in: Tensor,
+    tgt_out: Tensor,
     config: LossConfig,
     of_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_of_logits,
 ) -> tuple[Tensor, Tensor]:
     """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice."""
     if config.r_drop:
-        src, tgt = torch.cat([src, src]), torch.cat([tgt, tgt])
-    batch = Batch(src, tgt)
-    return of_logits(model(batch), batch.tgt_out.contiguous(), config)
+        src, tgt_in, tgt_out = (torch.cat([part, part]) for part in (src, tgt_in, tgt_out))
+    return of_logits(model(Batch(src, tgt_in, tgt_out)), tgt_out, config)
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))

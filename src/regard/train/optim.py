@@ -77,7 +77,7 @@ class Optimizer:
         for group in self.adam.param_groups:
             group["lr"] = lr
         self.adam.step()
-        self.adam.zero_grad(set_to_none=True)
+        self.adam.zero_grad(set_to_none=False)  # in place: a recorded update sums into the same memory again
         self.skipped = torch.stack([self.skipped[0] + bad, (self.skipped[1] + 1) * bad])
         return norm
 

@@ -22,6 +22,7 @@ from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoints, read_newest
+from regard.train.graphs import Recorded
 from regard.train.log import RunLog
 from regard.train.loss import LossConfig, batch_loss, loss_of_logits
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
@@ -37,8 +38,10 @@ class TrainConfig(LossConfig, OptimConfig):
     """Batches an update."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast on a GPU, fp32 on a CPU."""
-    compile: Literal["none", "layers", "model"] = "none"
-    """torch.compile: layer by layer (starts sooner) or the model as a whole (takes minutes to start)."""
+    compile: bool = False
+    """torch.compile of a layer of each kind and of the loss: the first update waits for it."""
+    cuda_graphs: bool = False
+    """On a GPU: record an update once a shape and replay it, which spares the host the launching."""
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; every validation saves one anyway."""
     patience: int = Field(10, ge=0)
@@ -96,7 +99,9 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizer = Optimizer(model, config)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
-        self._loss = _loss_function(model, config)
+        self._loss = _compiled(model) if config.compile else batch_loss
+        use_graphs = config.cuda_graphs and self.device.type == "cuda"
+        self._differentiate = Recorded(self._gradient) if use_graphs else self._gradient
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -176,12 +181,9 @@ class Trainer:
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step]).generate_state(1)[0]))
         tokens = sum(int((batch.tgt_out != PAD).sum()) for _, batch in gathered)
         total = torch.zeros((), device=self.device)
+        scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
         for _, batch in gathered:
-            moved = batch.to(self.device)
-            with self._autocast():
-                loss, nll = self._loss(self.model, moved.src, moved.tgt, config)
-            (loss / tokens).backward()
-            total = total + nll
+            total = total + self._differentiate(*batch.to(self.device).parts(), scale)
         lr = learning_rate(config, step, config.steps, self.model.d_model)
         norm = self.optimizer.step(lr)
         if self.ema:
@@ -189,6 +191,13 @@ class Trainer:
         self.meter.add(total, tokens, norm, lr)
         position = gathered[-1][0]
         return replace(progress, step=step, epoch=position.epoch, batch=position.batch)
+
+    def _gradient(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, scale: Tensor) -> Tensor:
+        """Add the gradient of the batch's loss, times `scale`, to the parameters' → the negative log-likelihood"""
+        with self._autocast():
+            loss, nll = self._loss(self.model, src, tgt_in, tgt_out, self.config)
+        (loss * scale).backward()
+        return nll
 
     def _autocast(self) -> AbstractContextManager[Any]:
         precision = self.config.precision
@@ -318,17 +327,13 @@ class Meter:
         return values
 
 
-def _loss_function(model: Model, config: TrainConfig) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`batch_loss`, compiled as the config has it. One compilation serves every shape."""
+def _compiled(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
+    """`batch_loss` with its parts compiled. Layers of a kind share one compilation, which serves every shape."""
     # The analysis that is switched off fails on such graphs in torch 2.11.
     options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
-    if config.compile == "model":
-        return torch.compile(batch_loss, dynamic=True, options=options)
-    if config.compile == "layers":
-        for layer in model.layers():
-            layer.compile(dynamic=True, options=options)
-        return partial(batch_loss, of_logits=torch.compile(loss_of_logits, dynamic=True, options=options))
-    return batch_loss
+    for layer in model.layers():
+        layer.compile(dynamic=True, options=options)
+    return partial(batch_loss, of_logits=torch.compile(loss_of_logits, dynamic=True, options=options))
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
