@@ -22,7 +22,7 @@ import torch
 from marian import marian_model
 from regard import models
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig, Batches, Position
+from regard.data.batching import BatchConfig, PairBatches, Position
 from regard.data.store import PairStore, store_of
 from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints
@@ -62,7 +62,7 @@ def clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def ours(args: argparse.Namespace, batches: Batches, device: torch.device, **options: bool) -> float:
+def ours(args: argparse.Namespace, batches: PairBatches, device: torch.device, **options: bool) -> float:
     """Target tokens a second of our trainer."""
     config = {
         "d_model": args.width,
@@ -96,7 +96,7 @@ def run_updates(trainer: Trainer, n: int) -> None:
         progress = trainer.update(stream, progress)
 
 
-def marian(args: argparse.Namespace, batches: Batches, device: torch.device, compiled: bool) -> float:
+def marian(args: argparse.Namespace, batches: PairBatches, device: torch.device, compiled: bool) -> float:
     """Target tokens a second of transformers' MarianMTModel in a plain loop."""
     model = marian_model(args.vocab, args.width, args.layers, device).train()
     run = torch.compile(model, dynamic=True) if compiled else model
@@ -126,7 +126,7 @@ def marian(args: argparse.Namespace, batches: Batches, device: torch.device, com
     return sum(real_tokens(batch) for batch in ready) / seconds
 
 
-def first_batches(batches: Batches, n: int, device: torch.device) -> list[Batch]:
+def first_batches(batches: PairBatches, n: int, device: torch.device) -> list[Batch]:
     stream: Iterator[tuple[Position, Batch]] = batches.stream(Position(0, 0))
     return [next(stream)[1].to(device) for _ in range(n)]
 
@@ -145,7 +145,7 @@ def main() -> None:
     if device.type == "cuda":
         print(torch.cuda.get_device_name(), "torch", torch.__version__)
     store = random_pairs(2 * args.steps * args.tokens // 28, args.vocab)
-    batches = Batches(store, np.arange(len(store)), BatchConfig(tokens=args.tokens, workers=4), seed=1)
+    batches = PairBatches(store, np.arange(len(store)), BatchConfig(tokens=args.tokens, workers=4), seed=1)
     sample = first_batches(batches, 50, torch.device("cpu"))
     padding = 1 - sum(real_tokens(b) for b in sample) / sum(b.tgt_out.numel() for b in sample)
     print(

@@ -10,13 +10,34 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard import models
+    from regard.captioner import Captioner
+    from regard.classifier import Classifier
+    from regard.loading import load
     from regard.nn.attention import attend
-    from regard.translator import Translator, load
+    from regard.translator import Translator
+    from regard.writer import Writer
 
 __version__ = "0.1.0"
-__all__ = ["Translator", "UserError", "__version__", "attend", "load", "models"]
+__all__ = [
+    "Captioner",
+    "Classifier",
+    "Translator",
+    "UserError",
+    "Writer",
+    "__version__",
+    "attend",
+    "load",
+    "models",
+]
 
-_HOMES = {"load": "regard.translator", "Translator": "regard.translator", "attend": "regard.nn.attention"}
+_HOMES = {
+    "load": "regard.loading",
+    "Translator": "regard.translator",
+    "Writer": "regard.writer",
+    "Classifier": "regard.classifier",
+    "Captioner": "regard.captioner",
+    "attend": "regard.nn.attention",
+}
 
 
 def __getattr__(name: str) -> Any:

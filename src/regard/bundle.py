@@ -23,7 +23,10 @@ SCHEMA: Literal[1] = 1
 class BundleConfig(Config):
     schema_version: Literal[1] = SCHEMA
     regard: str = __version__
+    task: Literal["translate", "text", "masked", "classify", "caption"] = "translate"
     languages: tuple[str, str] = ("src", "tgt")
+    context: int = 256
+    """Language models: tokens that they saw at once when they learnt"""
     model: dict[str, Any]
     decode: DecodeConfig = DecodeConfig()
 
@@ -37,11 +40,17 @@ class Bundle:
     tokenizers: TokenizerPair
     languages: tuple[str, str]
     decode: DecodeConfig
+    task: str = "translate"
+    context: int = 256
 
     def save(self, folder: Path, card: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config = BundleConfig(
-            languages=self.languages, model=self.model_config.model_dump(mode="json"), decode=self.decode
+            task=self.task,
+            languages=self.languages,
+            context=self.context,
+            model=self.model_config.model_dump(mode="json"),
+            decode=self.decode,
         )
         self.tokenizers.save(folder / "tokenizer")
         write_atomically(folder / "config.json", (config.model_dump_json(indent=2) + "\n").encode())
@@ -61,7 +70,7 @@ class Bundle:
             load_weights(model, load_file(path), str(path))
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-        return cls(model.eval(), model_config, tokenizers, config.languages, config.decode)
+        return cls(model.eval(), model_config, tokenizers, config.languages, config.decode, config.task, config.context)
 
 
 def save_weights(model: models.Model, folder: Path) -> None:

@@ -3,15 +3,14 @@
 import time
 from pathlib import Path
 
-from regard.data.corpus import Corpus
 from regard.data.grammar import AlignedPair, corpus
 from regard.files import write_atomically
+from regard.loading import load_translator
 from regard.look.curves import draw_curves
 from regard.look.figure import can_draw
 from regard.look.heatmap import draw_heatmap
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
-from regard.translator import load
 
 RECIPE = "tiny"
 _SHOWN = 5
@@ -27,8 +26,8 @@ def run_demo(out: Path | None, direction: str) -> None:
     start = time.monotonic()
     run = Run(
         recipe=load_recipe(RECIPE),
-        train=Corpus(paths["train"]),
-        valid=Corpus(paths["valid"]),
+        train=paths["train"],
+        valid=paths["valid"],
         out=out,
         languages=(src, tgt),
         device="cpu",
@@ -50,7 +49,7 @@ def _write(folder: Path, name: str, langs: tuple[str, str], pairs: list[AlignedP
 
 
 def _judge(out: Path, test: list[AlignedPair]) -> None:
-    translations = load(out, device="cpu").translate([pair.src for pair in test])
+    translations = load_translator(out, device="cpu").translate([pair.src for pair in test])
     right = [t.text == pair.tgt for t, pair in zip(translations, test, strict=True)]
     share = sum(right) / len(right)
     print(f"unseen test sentences translated exactly right: {sum(right):,} of {len(right):,} ({share:.1%})\n")
@@ -59,7 +58,7 @@ def _judge(out: Path, test: list[AlignedPair]) -> None:
 
 
 def _draw(out: Path, sentence: str) -> None:
-    [translation] = load(out, device="cpu").translate([sentence], attention=True)
+    [translation] = load_translator(out, device="cpu").translate([sentence], attention=True)
     for path in draw_curves(out):
         print(f"learning curve: {path}")
     if translation.attention and can_draw():

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from regard.bundle import Bundle
 from regard.data.batch import Batch, Ragged, collate, collate_sources
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
@@ -133,19 +131,6 @@ class Translator:
             target_tokens=(*self.tokenizers.tgt.tokens(target), "</s>"),
             **kinds,
         )
-
-
-def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
-    """The model directory that `regard train` wrote → Translator; several directories vote as an ensemble."""
-    place = device_named(device)
-    bundles = [Bundle.load(f) for f in (folder, *more)]
-    first = bundles[0]
-    for path, bundle in zip(more, bundles[1:], strict=True):
-        if bundle.tokenizers.fingerprint != first.tokenizers.fingerprint:
-            raise UserError(f"{path}: its tokenizer differs from that of {folder}; an ensemble needs one vocabulary")
-    members = [bundle.model.to(place) for bundle in bundles]
-    model: Stepper = members[0] if len(members) == 1 else Ensemble(members)
-    return Translator(model, first.tokenizers, first.decode, place)
 
 
 def device_named(name: str | None) -> torch.device:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.data.batch import EDGES, Batch, Ragged, collate, collate_sources, edge
-from regard.data.batching import BatchConfig, Batches, Position, rows_for
+from regard.data.batching import BatchConfig, PairBatches, Position, rows_for
 from regard.data.corpus import Corpus
 from regard.data.store import open_store, store_of
 from regard.text.dropout import BpeDropout
@@ -20,12 +20,12 @@ from tests.conftest import write_pairs
 N = 500
 
 
-def batches(seed: int = 1, workers: int = 0, **options: object) -> Batches:
+def batches(seed: int = 1, workers: int = 0, **options: object) -> PairBatches:
     generator = np.random.default_rng(0)
     rows = [[list(generator.integers(6, 99, generator.integers(1, 60))) for _ in range(N)] for _ in range(2)]
     rows[0][0] = [7] * 300  # longer than the last edge
     config = BatchConfig(tokens=512, workers=workers)
-    return Batches(store_of(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
+    return PairBatches(store_of(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
 
 
 def take(stream: Iterator[tuple[Position, Batch]], n: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
@@ -92,10 +92,10 @@ def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
 
     def stream(seed: int, workers: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
         config = BatchConfig(tokens=64, workers=workers)
-        return take(Batches(store, np.arange(100), config, seed, (dropout, dropout)).stream(Position(0, 0)), 60)
+        return take(PairBatches(store, np.arange(100), config, seed, (dropout, dropout)).stream(Position(0, 0)), 60)
 
     assert same(stream(1, 0), stream(1, 3))
-    plain = take(Batches(store, np.arange(100), BatchConfig(tokens=64), 1).stream(Position(0, 0)), 60)
+    plain = take(PairBatches(store, np.arange(100), BatchConfig(tokens=64), 1).stream(Position(0, 0)), 60)
     assert any(
         a[1].shape != b[1].shape or not torch.equal(a[1], b[1]) for a, b in zip(stream(1, 0), plain, strict=True)
     )
@@ -138,3 +138,14 @@ def test_processes_that_build_one_store_at_once_all_get_it(tmp_path: Path) -> No
         jobs = [pool.submit(open_store, corpus, pair, 20, tmp_path / str(i // 4)) for i in range(12)]
         assert [len(job.result()) for job in jobs] == [2000] * 12
     assert not list(tmp_path.glob("*/corpora/.*.tmp"))
+
+
+def test_another_collate_can_make_the_batches() -> None:
+    def labels(src: Ragged, tgt: Ragged, rows: int | None) -> Batch:
+        first = Ragged.of([row[:1] for row in tgt.lists()])
+        return collate(src, first, rows)
+
+    plain, other = batches(), batches(collate=labels)
+    assert (other.size, other.fingerprint) == (N, "memory")
+    assert torch.equal(other.batch(0, 1).src, plain.batch(0, 1).src)
+    assert other.batch(0, 1).tgt_in.shape[1] == EDGES[0]

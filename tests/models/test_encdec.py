@@ -63,7 +63,7 @@ def test_attention_weights_are_rows_that_sum_to_one_and_respect_the_masks(option
 @pytest.mark.parametrize("options", VARIANTS)
 def test_plain_form_gives_the_same_output_as_the_fused_one(options: dict[str, object]) -> None:
     model, batch = tiny_model(**options), random_batch([(3, 5), (9, 7)])
-    plain, _, _ = model._run(batch, need_weights=True)
+    plain = model.decoder(batch.tgt_in, model.encoder(batch.src, need_weights=True), need_weights=True).hidden
     torch.testing.assert_close(model.output(plain), model(batch), rtol=0, atol=1e-10)
 
 
@@ -87,8 +87,8 @@ def test_equals_torch_transformer(norm: str, activation: str) -> None:
     batch = random_batch([(3, 5), (7, 7)])
     pad = batch.src == 0
     expected = theirs(
-        ours.src_embedding(batch.src),
-        ours.tgt_embedding(batch.tgt_in),
+        ours.encoder.embedding(batch.src),
+        ours.decoder.embedding(batch.tgt_in),
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(batch.tgt_in.shape[1], dtype=torch.float64),
         src_key_padding_mask=torch.zeros_like(pad, dtype=torch.float64).masked_fill(pad, -torch.inf),
         memory_key_padding_mask=torch.zeros_like(pad, dtype=torch.float64).masked_fill(pad, -torch.inf),
@@ -98,15 +98,15 @@ def test_equals_torch_transformer(norm: str, activation: str) -> None:
 
 
 def copy_transformer(ours: models.Model, theirs: nn.Transformer) -> None:
-    for mine, other in zip(ours.encoder, theirs.encoder.layers, strict=True):
-        copy_attention(mine.attention, other.self_attn)
-        copy_rest(mine, other, {"around_attention": "norm1", "around_feedforward": "norm2"})
-    for mine, other in zip(ours.decoder, theirs.decoder.layers, strict=True):
-        copy_attention(mine.attention, other.self_attn)
-        copy_attention(mine.cross_attention, other.multihead_attn)
-        norms = {"around_attention": "norm1", "around_cross": "norm2", "around_feedforward": "norm3"}
+    for mine, other in zip(ours.encoder.layers, theirs.encoder.layers, strict=True):
+        copy_attention(mine.mixer, other.self_attn)
+        copy_rest(mine, other, {"around_mixer": "norm1", "around_feedforward": "norm2"})
+    for mine, other in zip(ours.decoder.layers, theirs.decoder.layers, strict=True):
+        copy_attention(mine.mixer, other.self_attn)
+        copy_attention(mine.cross, other.multihead_attn)
+        norms = {"around_mixer": "norm1", "around_cross": "norm2", "around_feedforward": "norm3"}
         copy_rest(mine, other, norms)
-    for mine, other in ((ours.encoder_norm, theirs.encoder.norm), (ours.decoder_norm, theirs.decoder.norm)):
+    for mine, other in ((ours.encoder.norm, theirs.encoder.norm), (ours.decoder.norm, theirs.decoder.norm)):
         if other is not None:
             other.load_state_dict(mine.state_dict())
 
@@ -120,17 +120,17 @@ def copy_rest(mine: nn.Module, other: nn.Module, norms: dict[str, str]) -> None:
 
 def test_tied_matrices_are_one_tensor_and_separate_vocabularies_are_not() -> None:
     tied, separate = tiny_model(), models.build({"d_model": 16, "n_heads": 4}, VOCAB, src_vocab_size=50)
-    assert tied.src_embedding.tokens.weight is tied.output.weight
-    assert separate.src_embedding.tokens.weight.shape == (50, 16)
-    assert separate.tgt_embedding.tokens.weight is separate.output.weight
+    assert tied.encoder.embedding.tokens.weight is tied.output.weight
+    assert separate.encoder.embedding.tokens.weight.shape == (50, 16)
+    assert separate.decoder.embedding.tokens.weight is separate.output.weight
 
 
 def test_weights_of_another_shape_are_refused_by_name() -> None:
     weights = weights_of(tiny_model(d_ff=64))
     with pytest.raises(UserError, match="feedforward"):
         load_weights(tiny_model(), weights, "here")
-    weights.pop("decoder.0.attention.query.weight")
-    with pytest.raises(UserError, match=r"decoder\.0\.attention\.query\.weight' is missing"):
+    weights.pop("decoder.layers.0.mixer.query.weight")
+    with pytest.raises(UserError, match=r"decoder\.layers\.0\.mixer\.query\.weight' is missing"):
         load_weights(tiny_model(d_ff=64), weights, "here")
 
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.nn.attention import MultiHeadAttention, attend, attend_fused
+from regard.nn.attention import Heads, MultiHeadAttention, attend, attend_fused
 from regard.nn.masks import causal_mask
 
 
@@ -52,7 +52,7 @@ def test_unknown_score_names_the_known_ones() -> None:
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_equals_torch_multihead_attention(need_weights: bool) -> None:
     d, h = 32, 4
-    ours = MultiHeadAttention(d, h).double()
+    ours = MultiHeadAttention(Heads(d, h)).double()
     theirs = nn.MultiheadAttention(d, h, batch_first=True, dtype=torch.float64)
     copy_attention(ours, theirs)
     x, memory = rand(2, 5, d), rand(2, 7, d)
@@ -76,7 +76,7 @@ def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
 
 
 def test_permutation_equivariance_without_positions_and_its_loss_under_a_mask() -> None:
-    attention = MultiHeadAttention(16, 4).double()
+    attention = MultiHeadAttention(Heads(16, 4)).double()
     x, order = rand(1, 6, 16), torch.randperm(6, generator=torch.Generator().manual_seed(1))
 
     def run(x: torch.Tensor, causal: bool) -> torch.Tensor:

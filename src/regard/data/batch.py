@@ -15,10 +15,12 @@ from regard.text.vocab import BOS, EOS, PAD
 # Lengths are padded up to one of these (and multiples of 64 past the last), so that few shapes occur.
 EDGES = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
 
+_PICTURE_LENGTH = 25
+
 
 @dataclass(frozen=True)
 class Batch:
-    """src [B, S]: tokens and EOS; tgt_in [B, T]: BOS and tokens; tgt_out [B, T]: what follows each of them.
+    """src [B, S]: tokens and EOS, or pictures [B, 3, H, W]; tgt_in [B, T]: BOS and tokens; tgt_out [B, T]: the next.
 
     PAD fills up the right, and where tgt_out is PAD nothing is asked.
     """
@@ -31,6 +33,13 @@ class Batch:
     def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
         """tgt [B, T + 1]: BOS, tokens and EOS"""
         return cls(src, tgt[:, :-1].contiguous(), tgt[:, 1:].contiguous())
+
+    @property
+    def lengths(self) -> Tensor:
+        """[B]: tokens of each source; a picture counts as so many, that its caption may be as long as a sentence"""
+        if self.src.is_floating_point():
+            return torch.full((len(self.src),), _PICTURE_LENGTH, device=self.src.device)
+        return (self.src != PAD).sum(1)
 
     @property
     def size(self) -> int:
@@ -77,14 +86,31 @@ def collate(src: Ragged, tgt: Ragged, rows: int | None = None) -> Batch:
 
     A row that only fills up has an EOS as its source, so that attention has something to look at, and no target.
     """
-    n, n_rows = len(src.lengths), rows or len(src.lengths)
-    src_array = np.full((n_rows, edge(int(src.lengths.max()) + 1)), PAD, dtype=np.int64)
-    tgt_array = np.full((n_rows, edge(int(tgt.lengths.max()) + 1) + 1), PAD, dtype=np.int64)
-    src.fill(src_array, start=0)
-    tgt.fill(tgt_array, start=1)
-    src_array[n:, 0] = EOS
-    tgt_array[:n, 0] = BOS
-    return Batch.of(torch.from_numpy(src_array), torch.from_numpy(tgt_array))
+    return Batch.of(_collate_padded_sources(src, rows), collate_targets(tgt, rows))
+
+
+def collate_labels(src: Ragged, labels: Ragged, rows: int | None = None) -> Batch:
+    """Texts, and one label each: tgt_in [B, 0], tgt_out [B, 1]"""
+    asked = torch.full((rows or len(labels.lengths), 1), PAD)
+    asked[: len(labels.lengths), 0] = torch.from_numpy(labels.ids.astype(np.int64))
+    return Batch(_collate_padded_sources(src, rows), asked[:, :0], asked)
+
+
+def _collate_padded_sources(src: Ragged, rows: int | None) -> Tensor:
+    n = len(src.lengths)
+    array = np.full((rows or n, edge(int(src.lengths.max()) + 1)), PAD, dtype=np.int64)
+    src.fill(array, start=0)
+    array[n:, 0] = EOS
+    return torch.from_numpy(array)
+
+
+def collate_targets(tgt: Ragged, rows: int | None = None) -> Tensor:
+    """Ids without specials → [rows, T + 1]: BOS, tokens, EOS and PAD up to an edge; PAD alone where a row fills up."""
+    n = len(tgt.lengths)
+    array = np.full((rows or n, edge(int(tgt.lengths.max()) + 1) + 1), PAD, dtype=np.int64)
+    tgt.fill(array, start=1)
+    array[:n, 0] = BOS
+    return torch.from_numpy(array)
 
 
 def collate_sources(src: Sequence[Sequence[int]]) -> Batch:

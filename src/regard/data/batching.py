@@ -1,9 +1,10 @@
-"""Which pairs form which batch: a pure function of (seed, epoch, position).
+"""Which rows form which batch: a pure function of (seed, epoch, position).
 
-Batches hold about the same number of padded tokens; pairs of like lengths stand together, so that little
-of it is padding and few shapes occur.
+`Batches` is the endless stream, whatever the rows are. Of pairs, batches hold about the same number of padded
+tokens; pairs of like lengths stand together, so that little of it is padding and few shapes occur.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,11 +25,14 @@ class BatchConfig(Config):
     """Padded tokens a batch, of each side."""
     max_tokens: int = Field(255, ge=1)
     """Pairs with a longer side are left out, and reported."""
+    context: int = Field(256, ge=2)
+    """Plain text: tokens of a block, which is what a language model sees at once."""
     workers: int = Field(2, ge=0)
     """Threads that prepare batches ahead; the order does not depend on it."""
 
 
 Resample = Callable[[Sequence[Sequence[int]], int], list[list[int]]]
+Collate = Callable[[Ragged, Ragged, int | None], Batch]
 
 
 class Position(NamedTuple):
@@ -38,27 +42,28 @@ class Position(NamedTuple):
     batch: int
 
 
-@dataclass(frozen=True)
-class Batches:
-    """The stream of training batches over the pairs `rows` of a store."""
+class Batches(ABC):
+    """An endless stream of training batches, epoch after epoch, that can be entered anywhere."""
 
-    store: PairStore
-    rows: NDArray[np.int64]
     config: BatchConfig
-    seed: int
-    resample: tuple[Resample, Resample] | None = None
-    """Draws other segmentations of the source and of the target side, if there is any"""
-    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False)
 
-    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The epoch's batches as row numbers of the store."""
-        if epoch not in self._plans:
-            src, tgt = self.store.lengths()
-            lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
-            order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
-            self._plans.clear()  # one epoch at a time is enough
-            self._plans[epoch] = [self.rows[batch] for batch in order]
-        return self._plans[epoch]
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Of the data; a resumed run must find the same."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many pairs, blocks or rows there are to train on."""
+
+    @abstractmethod
+    def plan(self, epoch: int) -> Sequence[NDArray[np.int64]]:
+        """What each of the epoch's batches is made of, as numbers that `_collate` understands."""
+
+    @abstractmethod
+    def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
+        """One entry of the plan → its batch; called from several threads at once."""
 
     def batch(self, epoch: int, index: int) -> Batch:
         return self._collate(self.plan(epoch)[index], epoch, index)
@@ -90,6 +95,38 @@ class Batches:
                 index += 1
             epoch, index = epoch + 1, 0
 
+
+@dataclass(frozen=True)
+class PairBatches(Batches):
+    """The stream of training batches over the pairs `rows` of a store."""
+
+    store: PairStore
+    rows: NDArray[np.int64]
+    config: BatchConfig
+    seed: int
+    resample: tuple[Resample, Resample] | None = None
+    """Draws other segmentations of the source and of the target side, if there is any"""
+    collate: Collate = collate
+    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.store.fingerprint
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The epoch's batches as row numbers of the store."""
+        if epoch not in self._plans:
+            src, tgt = self.store.lengths()
+            lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+            order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
+            self._plans.clear()  # one epoch at a time is enough
+            self._plans[epoch] = [self.rows[batch] for batch in order]
+        return self._plans[epoch]
+
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
         src, tgt = self.store.src(rows), self.store.tgt(rows)
         if self.resample:
@@ -97,7 +134,7 @@ class Batches:
             src = Ragged.of(self.resample[0](src.lists(), seeds[0]))
             tgt = Ragged.of(self.resample[1](tgt.lists(), seeds[1]))
         width = edge(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
-        return collate(src, tgt, rows=max(len(rows), rows_for(width, self.config.tokens)))
+        return self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
 
 
 def plan(

@@ -7,10 +7,12 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from typing import BinaryIO
 
 from regard.errors import UserError
 from regard.text.clean import clean
@@ -33,19 +35,20 @@ Record = tuple[bytes | str, bytes | str] | Problem
 
 @dataclass
 class Report:
-    """How many pairs were read and used, and what was wrong with the others."""
+    """How many pairs (or lines of a text) were read and used, and what was wrong with the others."""
 
     lines: int = 0
     used: int = 0
     problems: dict[str, tuple[int, int]] = field(default_factory=dict)
     """kind → (count, first line)"""
+    unit: str = "pairs"
 
     def add(self, problem: str, line: int) -> None:
         count, first = self.problems.get(problem, (0, line))
         self.problems[problem] = (count + 1, first)
 
     def describe(self, name: str) -> list[str]:
-        rows = [f"{name}: {self.used:,} pairs used of {self.lines:,} lines"]
+        rows = [f"{name}: {self.used:,} {self.unit} used of {self.lines:,} lines"]
         for problem, (count, first) in sorted(self.problems.items()):
             fate = "" if problem in MENDED else ", left out"
             rows.append(f"{name}: {count:,} × {problem}{fate} (first at line {first:,})")
@@ -87,14 +90,7 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """SHA-256 of the files' bytes and of how they are read."""
-        digest = hashlib.sha256(f"{self.format} {self.langs} {self.max_chars}".encode())
-        for path in self.paths:
-            try:
-                with path.open("rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
-            except OSError as error:
-                raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-        return digest.hexdigest()
+        return fingerprint_files(self.paths, f"{self.format} {self.langs} {self.max_chars}")
 
     def _records(self) -> Iterator[Record]:
         if len(self.paths) == 2:
@@ -108,16 +104,9 @@ class Corpus:
         if isinstance(raw, Problem):
             return raw
         if isinstance(raw, bytes):
-            if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-                report.add("byte order mark removed", number)
-                raw = raw[3:]
-            if raw.endswith(b"\r"):
-                report.add("carriage return removed", number)
-                raw = raw[:-1]
-            try:
-                raw = raw.decode("utf-8")
-            except UnicodeDecodeError:
-                return Problem("invalid UTF-8")
+            raw = decode_line(raw, number, report, first=number == 1)
+        if isinstance(raw, Problem):
+            return raw
         if "\0" in raw:
             return Problem("NUL character")
         if any("\ud800" <= c <= "\udfff" for c in raw):
@@ -130,12 +119,46 @@ class Corpus:
         return text
 
 
+def decode_line(raw: bytes, number: int, report: Report, *, first: bool, end: bytes = b"") -> str | Problem:
+    """Line `number` as text, without the mark that may open a file (`first`) and a carriage return before `end`."""
+    if first and raw.startswith(b"\xef\xbb\xbf"):
+        report.add("byte order mark removed", number)
+        raw = raw[3:]
+    if raw.endswith(b"\r" + end):
+        report.add("carriage return removed", number)
+        raw = raw[: -1 - len(end)] + end
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return Problem("invalid UTF-8")
+    return Problem("NUL character") if "\0" in text else text
+
+
+def fingerprint_files(paths: Sequence[Path], how: str) -> str:
+    """SHA-256 of the files' bytes and of how they are read."""
+    digest = hashlib.sha256(how.encode())
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    return digest.hexdigest()
+
+
 def read_lines(path: Path) -> Iterator[bytes]:
     """The lines of a plain or gzipped file, without their line feeds."""
+    with open_bytes(path) as file:
+        for line in file:
+            yield line.removesuffix(b"\n")
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The content of a plain or gzipped file; what goes wrong while it is read names the file."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in file:
-                yield line.removesuffix(b"\n")
+            yield file  # type: ignore[misc]
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UserError(f"{path}: not a whole gzip file; copy it again") from None
     except OSError as error:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -56,18 +56,46 @@ def cache_folder() -> Path:
 
 def open_store(corpus: Corpus, tokenizers: TokenizerPair, max_tokens: int, folder: Path | None = None) -> PairStore:
     """The store of this corpus under these tokenizers; tokenises the corpus if nobody did before."""
+
+    def build(path: Path, report: Report) -> None:
+        _write(path, _encode(corpus.pairs(report), tokenizers, max_tokens, report), tokenizers)
+
     key = f"{_SCHEMA} {corpus.fingerprint()} {tokenizers.fingerprint} {max_tokens}"
+    return _read(find_or_build(key, build, folder), tokenizers)
+
+
+@dataclass(frozen=True)
+class Cached:
+    """A folder of the cache, and what was counted when it was built."""
+
+    path: Path
+    fingerprint: str
+    report: Report
+
+    def ids(self, name: str, tokenizer: Tokenizer) -> NDArray[Any]:
+        """The ids of a file, mapped into memory rather than read."""
+        type_ = id_type(tokenizer)
+        if (self.path / name).stat().st_size == 0:  # an empty file cannot be mapped
+            return np.empty(0, dtype=type_)
+        return np.memmap(self.path / name, dtype=type_, mode="r")
+
+
+def find_or_build(
+    key: str, build: Callable[[Path, Report], None], folder: Path | None = None, unit: str = "pairs"
+) -> Cached:
+    """What `build` wrote under this key, now or before; several processes may ask at once."""
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
     path = (folder or cache_folder()) / "corpora" / fingerprint[:32]
     if not (path / "manifest.json").is_file():
         remove_leftovers(path.parent)
         with new_folder(path) as temporary:
-            report = Report()
-            pairs = _encode(corpus.pairs(report), tokenizers, max_tokens, report)
-            _write(temporary, pairs, tokenizers)
+            report = Report(unit=unit)
+            build(temporary, report)
             manifest = {"lines": report.lines, "used": report.used, "problems": report.problems}
             write_atomically(temporary / "manifest.json", json.dumps(manifest).encode())
-    return _read(path, tokenizers, fingerprint)
+    manifest = json.loads((path / "manifest.json").read_bytes())
+    problems = {kind: (int(count), int(first)) for kind, (count, first) in manifest["problems"].items()}
+    return Cached(path, fingerprint, Report(manifest["lines"], manifest["used"], problems, unit))
 
 
 def _encode(
@@ -89,7 +117,7 @@ def _encode(
 def _write(folder: Path, pairs: Iterator[tuple[int, list[int], list[int]]], tokenizers: TokenizerPair) -> None:
     numbers = array("q")
     ends = (array("q", [0]), array("q", [0]))  # eight bytes a pair, however large the corpus
-    types = (_id_type(tokenizers.src), _id_type(tokenizers.tgt))
+    types = (id_type(tokenizers.src), id_type(tokenizers.tgt))
     with (folder / "src.ids").open("wb") as src_file, (folder / "tgt.ids").open("wb") as tgt_file:
         for number, *pair in pairs:
             numbers.append(number)
@@ -101,20 +129,14 @@ def _write(folder: Path, pairs: Iterator[tuple[int, list[int], list[int]]], toke
         (folder / f"{name}.ends").write_bytes(end.tobytes())
 
 
-def _read(path: Path, tokenizers: TokenizerPair, fingerprint: str) -> PairStore:
-    manifest = json.loads((path / "manifest.json").read_bytes())
-    problems = {kind: (int(count), int(first)) for kind, (count, first) in manifest["problems"].items()}
-    report = Report(manifest["lines"], manifest["used"], problems)
-
+def _read(cached: Cached, tokenizers: TokenizerPair) -> PairStore:
     def side(name: str, tokenizer: Tokenizer) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        ends = np.fromfile(path / f"{name}.ends", dtype=np.int64)
-        type_ = _id_type(tokenizer)
-        if ends[-1] == 0:  # an empty file cannot be mapped
-            return np.empty(0, dtype=type_), ends
-        return np.memmap(path / f"{name}.ids", dtype=type_, mode="r"), ends
+        ends = np.fromfile(cached.path / f"{name}.ends", dtype=np.int64)
+        return cached.ids(f"{name}.ids", tokenizer), ends
 
-    numbers = np.fromfile(path / "numbers", dtype=np.int64)
-    return PairStore(*side("src", tokenizers.src), *side("tgt", tokenizers.tgt), numbers, report, fingerprint)
+    numbers = np.fromfile(cached.path / "numbers", dtype=np.int64)
+    sides = (*side("src", tokenizers.src), *side("tgt", tokenizers.tgt))
+    return PairStore(*sides, numbers, cached.report, cached.fingerprint)
 
 
 def store_of(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> PairStore:
@@ -135,5 +157,5 @@ def _gather(ids: NDArray[Any], ends: NDArray[np.int64], rows: NDArray[np.int64])
     return Ragged(ids[places], lengths)
 
 
-def _id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger[Any]]:
+def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger[Any]]:
     return np.uint16 if tokenizer.size <= 1 << 16 else np.uint32

@@ -18,14 +18,27 @@ def draw_curves(run: Path) -> list[Path]:
     _line(losses, rows, "valid_loss", "validation", color="tab:blue", marker="o")
     losses.set(xlabel="updates", ylabel="nats a target token", title="Loss", ylim=(0, None))
     losses.legend(frameon=False)
-    _line(quality, rows, "bleu", "BLEU", color="tab:green", marker="o")
-    _line(quality, rows, "chrf", "chrF", color="tab:orange", marker="o")
-    quality.set(xlabel="updates", title="Validation", ylim=(0, 102))
-    quality.legend(frameon=False, loc="lower right")
+    _quality(quality, rows)
     for axes in (losses, quality):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
     return [save_figure(figure, run / f"curves.{kind}") for kind in ("png", "svg")]
+
+
+def _quality(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """The scores that the task has: per cent of something, or what a language model has instead."""
+    present = {key for row in rows for key in row}
+    percent = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right", "accuracy": "accuracy", "f1": "F1"}
+    shown = {key: label for key, label in percent.items() if key in present}
+    if not shown:
+        _line(axes, rows, "bits_per_byte", "bits per byte", color="tab:green", marker="o")
+        axes.set(xlabel="updates", title="Validation", ylim=(0, None))
+        axes.legend(frameon=False)
+        return
+    for key, color in zip(shown, ("tab:green", "tab:orange", "tab:purple"), strict=False):
+        _line(axes, rows, key, shown[key], color=color, marker="o")
+    axes.set(xlabel="updates", title="Validation", ylim=(0, 102))
+    axes.legend(frameon=False, loc="lower right")
 
 
 def _line(axes: Any, rows: list[dict[str, Any]], key: str, label: str, **style: Any) -> None:

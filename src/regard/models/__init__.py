@@ -5,13 +5,18 @@ from typing import Any
 
 from regard.config import Config
 from regard.errors import UserError
-from regard.models.encdec import Transformer, TransformerConfig
+from regard.models.decoder import DecoderOnly, DecoderOnlyConfig
+from regard.models.encdec import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
+from regard.models.encoder import EncoderOnly, EncoderOnlyConfig
 
-ModelConfig = TransformerConfig
-Model = Transformer
+ModelConfig = TransformerConfig | EncoderDecoderConfig | DecoderOnlyConfig | EncoderOnlyConfig
+Model = EncoderDecoder | DecoderOnly | EncoderOnly
 
-MODELS: dict[str, tuple[type[ModelConfig], type[Model]]] = {
-    "transformer": (TransformerConfig, Transformer),
+MODELS: dict[str, tuple[type[Config], Any]] = {
+    "transformer": (TransformerConfig, EncoderDecoder),
+    "encoder-decoder": (EncoderDecoderConfig, EncoderDecoder),
+    "decoder": (DecoderOnlyConfig, DecoderOnly),
+    "encoder": (EncoderOnlyConfig, EncoderOnly),
 }
 
 
@@ -24,10 +29,13 @@ def parse_config(options: Mapping[str, Any] | Config) -> ModelConfig:
     kind = options.get("kind", "transformer")
     if not isinstance(kind, str) or kind not in MODELS:
         raise UserError(f"model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
-    return MODELS[kind][0].parse(dict(options), where="model")
+    config = MODELS[kind][0].parse(dict(options), where="model")
+    assert isinstance(config, ModelConfig)
+    return config
 
 
 def build(config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_size: int | None = None) -> Model:
     """A new model. `src_vocab_size` is given when the two sides have vocabularies of their own."""
     config = parse_config(config)
-    return MODELS[config.kind][1](config, vocab_size, src_vocab_size)
+    model: Model = MODELS[config.kind][1](config, vocab_size, src_vocab_size)
+    return model

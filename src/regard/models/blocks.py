@@ -1,83 +1,89 @@
-"""Encoder and decoder layers."""
+"""Encoder and decoder layers: tokens meet in the mixer, then each goes through the feed-forward part."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from regard.nn.attention import MultiHeadAttention
+from regard.nn.attention import Heads, MultiHeadAttention
 from regard.nn.cache import KeyValue
-from regard.nn.feedforward import FeedForward
+from regard.nn.feedforward import feed_forward
 from regard.nn.residual import Residual
 
 
 class LayerConfig(NamedTuple):
-    """What every Transformer layer needs to know."""
+    """What every layer needs to know."""
 
-    d_model: int
-    n_heads: int
+    heads: Heads
     d_ff: int
     dropout: float
     norm: str
+    norm_kind: str
     activation: str
+    bias: bool
+
+
+def _residual(config: LayerConfig) -> Residual:
+    return Residual(config.heads.d_model, config.dropout, config.norm, config.norm_kind)
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, config: LayerConfig) -> None:
+    def __init__(self, config: LayerConfig, mixer: nn.Module) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads)
-        self.feedforward = FeedForward(config.d_model, config.d_ff, config.activation)
-        self.around_attention = Residual(config.d_model, config.dropout, config.norm)
-        self.around_feedforward = Residual(config.d_model, config.dropout, config.norm)
+        self.mixer = mixer
+        self.feedforward = feed_forward(config.heads.d_model, config.d_ff, config.activation, config.bias)
+        self.around_mixer = _residual(config)
+        self.around_feedforward = _residual(config)
 
-    def forward(self, x: Tensor, mask: Tensor, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, mask: Tensor | None, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """x [B, S, D], mask [B, 1, 1, S] → [B, S, D] and the weights [B, H, S, S] if asked for"""
-        h = self.around_attention.enter(x)
-        y, weights = self.attention(h, self.attention.keys_values(h), mask, need_weights=need_weights)
-        x = self.around_attention.leave(x, y)
+        y, weights = self.mixer(self.around_mixer.enter(x), mask, need_weights)
+        x = self.around_mixer.leave(x, y)
         h = self.around_feedforward.enter(x)
         return self.around_feedforward.leave(x, self.feedforward(h)), weights
 
 
-class DecoderMemory(NamedTuple):
-    """What a decoder layer remembers between steps: its own past, and the source as it sees it."""
-
-    past: KeyValue | None
-    source: KeyValue
-
-    def select(self, rows: Tensor) -> "DecoderMemory":
-        return DecoderMemory(self.past.select(rows) if self.past else None, self.source.select(rows))
-
-
-class DecoderWeights(NamedTuple):
-    decoder: Tensor | None
-    cross: Tensor | None
-
-
 class DecoderLayer(nn.Module):
-    def __init__(self, config: LayerConfig) -> None:
+    """With a `d_memory`, cross-attention to a source stands between the mixer and the feed-forward part."""
+
+    def __init__(self, config: LayerConfig, mixer: nn.Module, d_memory: int | None) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.d_model, config.n_heads)
-        self.cross_attention = MultiHeadAttention(config.d_model, config.n_heads)
-        self.feedforward = FeedForward(config.d_model, config.d_ff, config.activation)
-        self.around_attention = Residual(config.d_model, config.dropout, config.norm)
-        self.around_cross = Residual(config.d_model, config.dropout, config.norm)
-        self.around_feedforward = Residual(config.d_model, config.dropout, config.norm)
+        self.mixer: Any = mixer
+        self.cross = None if d_memory is None else MultiHeadAttention(config.heads, d_memory)
+        self.feedforward = feed_forward(config.heads.d_model, config.d_ff, config.activation, config.bias)
+        self.around_mixer = _residual(config)
+        self.around_cross = None if d_memory is None else _residual(config)
+        self.around_feedforward = _residual(config)
+
+    def sources(self, values: Tensor) -> KeyValue | None:
+        """The source [B, S, D] as this layer sees it"""
+        return None if self.cross is None else self.cross.keys_values(values)
 
     def forward(
-        self, x: Tensor, memory: DecoderMemory, src_mask: Tensor, need_weights: bool = False
-    ) -> tuple[Tensor, DecoderMemory, DecoderWeights]:
-        """x [B, T, D]: a whole target under the causal mask, or, with a past, the one next token."""
-        h = self.around_attention.enter(x)
-        past = self.attention.keys_values(h)
-        if memory.past is not None:
-            past = memory.past.append(past)
-        y, own = self.attention(h, past, causal=memory.past is None, need_weights=need_weights)
-        x = self.around_attention.leave(x, y)
+        self,
+        x: Tensor,
+        source: KeyValue | None = None,
+        src_mask: Tensor | None = None,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """x [B, T, D], a whole target → [B, T, D], and the mixer's and the cross-attention's weights if asked for"""
+        y, own = self.mixer(self.around_mixer.enter(x), mask, need_weights)
+        x, cross = self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, need_weights)
+        return x, own, cross
 
-        h = self.around_cross.enter(x)
-        y, cross = self.cross_attention(h, memory.source, src_mask, need_weights=need_weights)
-        x = self.around_cross.leave(x, y)
+    def step(
+        self, x: Tensor, past: Any, source: KeyValue | None, src_mask: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Any]:
+        """x [B, 1, D], the next token, and what the mixer remembers of those before it"""
+        y, past = self.mixer.step(self.around_mixer.enter(x), past, mask)
+        return self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, False)[0], past
 
+    def _behind_mixer(
+        self, x: Tensor, source: KeyValue | None, src_mask: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        cross = None
+        if self.cross is not None and self.around_cross is not None and source is not None:
+            y, cross = self.cross(self.around_cross.enter(x), source, src_mask, need_weights=need_weights)
+            x = self.around_cross.leave(x, y)
         h = self.around_feedforward.enter(x)
-        x = self.around_feedforward.leave(x, self.feedforward(h))
-        return x, DecoderMemory(past, memory.source), DecoderWeights(own, cross)
+        return self.around_feedforward.leave(x, self.feedforward(h)), cross

@@ -14,6 +14,19 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
+def load_matching(model: nn.Module, other: nn.Module) -> int:
+    """Copy every parameter that the other model has under the same name and shape → how many numbers that were"""
+    given, copied = weights_of(other), 0
+    for name, parameter in model.named_parameters():
+        if name in given and given[name].shape == parameter.shape:
+            parameter.copy_(given[name])
+            copied += parameter.numel()
+    if not copied:
+        raise UserError("--init: none of that model's weights fits this one; give both the same model options")
+    return copied
+
+
+@torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
     own = dict(model.named_parameters())
     for name in sorted(own.keys() ^ tensors.keys()):

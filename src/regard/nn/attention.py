@@ -1,6 +1,7 @@
 """Attention: the equation itself, its fused form, and several heads of it."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,37 +10,61 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.nn.cache import KeyValue
 from regard.nn.masks import causal_mask
-from regard.nn.scores import SCORES
+from regard.nn.normalise import NORMALISERS
+from regard.nn.positions import alibi, rotate
+from regard.nn.scores import make_score, score_named
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, score: str | Score = "scaled-dot", mask: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: str | Score = "scaled-dot",
+    mask: Tensor | None = None,
+    normalise: str = "softmax",
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """A(q, K, V) = Σ_i softmax_i(e(q, k_i)) v_i
 
-    q [..., Tq, K], k [..., Tk, K], v [..., Tk, Dv], mask broadcastable to [..., Tq, Tk] with True = may attend
-    → output [..., Tq, Dv], weights [..., Tq, Tk]
+    q [..., Tq, Dq], k [..., Tk, Dk], v [..., Tk, Dv], mask broadcastable to [..., Tq, Tk] with True = may attend,
+    bias likewise, added to the scores → output [..., Tq, Dv], weights [..., Tq, Tk]
     """
-    e = score_named(score)(q, k)
-    if mask is not None:
-        e = e.masked_fill(~mask, -torch.inf)
-    weights = e.softmax(-1)
+    if normalise not in NORMALISERS:
+        raise UserError(f"normaliser '{normalise}' is unknown; choose one of {', '.join(NORMALISERS)}")
+    e = (score_named(score) if isinstance(score, str) else score)(q, k)
+    weights = NORMALISERS[normalise](e if bias is None else e + bias, mask)
     return weights @ v, weights
 
 
-def attend_fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-    """`attend` with the scaled dot product in one kernel that never holds the weights."""
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+def attend_fused(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+) -> Tensor:
+    """`attend` with the scaled dot product in one kernel that never holds the weights.
+
+    There may be fewer heads of keys and values than of queries; each then serves several.
+    """
+    if causal and (mask is not None or bias is not None):
+        mask, causal = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
+    if bias is not None:
+        mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
+    grouped = q.shape[-3] != k.shape[-3]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
 
 
-def score_named(score: str | Score) -> Score:
-    if not isinstance(score, str):
-        return score
-    if score not in SCORES:
-        raise UserError(f"attention score '{score}' is unknown; choose one of {', '.join(SCORES)}")
-    return SCORES[score]()
+class Heads(NamedTuple):
+    """What attention with several heads needs to know."""
+
+    d_model: int
+    n_heads: int
+    n_kv_heads: int | None = None
+    """Heads of keys and values, each shared by n_heads / n_kv_heads of queries; None: as many"""
+    score: str = "scaled-dot"
+    normalise: str = "softmax"
+    bias: bool = True
+    max_len: int = 1024
+    """For the location score"""
 
 
 class MultiHeadAttention(nn.Module):
@@ -48,17 +73,25 @@ class MultiHeadAttention(nn.Module):
     Self-attention takes its own keys and values, `m(x, m.keys_values(x))`; cross-attention those of the source.
     """
 
-    def __init__(self, d_model: int, n_heads: int) -> None:
+    def __init__(self, heads: Heads, d_memory: int | None = None) -> None:
         super().__init__()
-        self.n_heads = n_heads
-        self.query = nn.Linear(d_model, d_model)
-        self.key_value = nn.Linear(d_model, 2 * d_model)
-        self.out = nn.Linear(d_model, d_model)
+        width = heads.d_model // heads.n_heads
+        self.n_heads = heads.n_heads
+        self.n_kv_heads = heads.n_kv_heads or heads.n_heads
+        self.normalise = heads.normalise
+        self.fused = (heads.score, heads.normalise) == ("scaled-dot", "softmax")
+        self.score = make_score(heads.score, width, width, heads.max_len)
+        self.query = nn.Linear(heads.d_model, heads.d_model, bias=heads.bias)
+        self.key_value = nn.Linear(d_memory or heads.d_model, 2 * self.n_kv_heads * width, bias=heads.bias)
+        self.out = nn.Linear(heads.d_model, heads.d_model, bias=heads.bias)
 
     def keys_values(self, x: Tensor) -> KeyValue:
         """[B, S, D] → keys and values [B, H, S, K]"""
         k, v = self.key_value(x).chunk(2, dim=-1)
-        return KeyValue(self._split(k), self._split(v))
+        return KeyValue(_split(k, self.n_kv_heads), _split(v, self.n_kv_heads))
+
+    def queries(self, x: Tensor) -> Tensor:
+        return _split(self.query(x), self.n_heads)
 
     def forward(
         self,
@@ -68,18 +101,79 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Queries from x [B, Tq, D] → output [B, Tq, D], and the weights [B, H, Tq, Tk] where they are asked for.
+        """Queries from x [B, Tq, D] → output [B, Tq, D], and the weights [B, H, Tq, Tk] where they are asked for."""
+        return self.weigh(self.queries(x), memory, mask, causal, need_weights)
 
-        The weights come from the plain form; without them the fused one runs.
-        """
-        q, (k, v) = self._split(self.query(x)), memory
-        if need_weights:
-            if causal:
-                mask = causal_mask(q.shape[-2], k.shape[-2], q.device)
-            heads, weights = attend(q, k, v, mask=mask)
-        else:
-            heads, weights = attend_fused(q, k, v, mask, causal), None
-        return self.out(heads.transpose(1, 2).flatten(2)), weights
+    def weigh(
+        self,
+        q: Tensor,
+        memory: KeyValue,
+        mask: Tensor | None,
+        causal: bool,
+        need_weights: bool,
+        bias: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The weights come from the plain form; without them the fused one runs, where it computes the same."""
+        k, v = memory
+        if self.fused and not need_weights:
+            # Half-precision keys come from autocast, a bias from plain arithmetic.
+            heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype))
+            return self._join(heads), None
+        if causal:
+            mask = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
+        if self.n_kv_heads != self.n_heads:
+            k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
+        heads, weights = attend(q, k, v, self.score, mask, self.normalise, bias)
+        return self._join(heads), weights
 
-    def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # [B, H, T, K]
+    def _join(self, heads: Tensor) -> Tensor:
+        return self.out(heads.transpose(1, 2).flatten(2))
+
+
+class SelfAttention(MultiHeadAttention):
+    """A sequence attends to itself: to all of it, or (causal) to what stands before, a token at a time if need be."""
+
+    def __init__(self, heads: Heads, causal: bool, positions: str = "none") -> None:
+        super().__init__(heads)
+        self.causal = causal
+        self.positions = positions
+
+    def forward(  # type: ignore[override]  # its keys and values are its own
+        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """x [B, T, D] → [B, T, D], and the weights [B, H, T, T] where they are asked for"""
+        q, memory = self._placed(x, 0)
+        return self.weigh(q, memory, mask, self.causal, need_weights, self._bias(q, memory))
+
+    def start(self, rows: int, like: Tensor) -> KeyValue:
+        nothing = like.new_empty(rows, self.n_kv_heads, 0, like.shape[-1] // self.n_heads)
+        return KeyValue(nothing, nothing)
+
+    def step(self, x: Tensor, past: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, KeyValue]:
+        """The tokens x [B, n, D] that follow the past → their outputs, and the past after them"""
+        n_past = past.k.shape[2]
+        q, new = self._placed(x, n_past)
+        memory = past.append(new)
+        causal = x.shape[1] > 1
+        if causal:
+            mask, causal = _both(mask, causal_mask(x.shape[1], memory.k.shape[2], x.device)), False
+        return self.weigh(q, memory, mask, causal, False, self._bias(q, memory))[0], memory
+
+    def _placed(self, x: Tensor, start: int) -> tuple[Tensor, KeyValue]:
+        q, (k, v) = self.queries(x), self.keys_values(x)
+        if self.positions == "rotary":
+            q, k = rotate(q, start), rotate(k, start)
+        return q, KeyValue(k, v)
+
+    def _bias(self, q: Tensor, memory: KeyValue) -> Tensor | None:
+        if self.positions != "alibi":
+            return None
+        return alibi(self.n_heads, q.shape[-2], memory.k.shape[-2], q)
+
+
+def _split(x: Tensor, n_heads: int) -> Tensor:
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)  # [B, H, T, K]
+
+
+def _both(mask: Tensor | None, other: Tensor) -> Tensor:
+    return other if mask is None else mask & other

@@ -27,7 +27,7 @@ class Concatenate(nn.Module):
 class Embedding(nn.Module):
     """dropout(join(√D · E[id], position)); `tokens` may be shared with other embeddings and the output layer."""
 
-    def __init__(self, tokens: nn.Embedding, positions: nn.Module, join: nn.Module, dropout: float) -> None:
+    def __init__(self, tokens: nn.Embedding, positions: nn.Module | None, join: nn.Module, dropout: float) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
@@ -35,10 +35,22 @@ class Embedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim)
 
-    def forward(self, ids: Tensor, start: int = 0) -> Tensor:
-        """[B, T] ids that stand at start … start + T − 1 → [B, T, D]"""
-        x = self.join(self.tokens(ids) * self.scale, self.positions(start, ids.shape[1]))
+    def forward(self, ids: Tensor, start: int = 0, before: Tensor | None = None) -> Tensor:
+        """[B, T] ids that stand at start … start + T − 1 → [B, T, D]
+
+        before [B]: so many places of a row are padding on the left, and do not count.
+        """
+        x = self.tokens(ids) * self.scale
+        if self.positions is not None:
+            x = self.join(x, self._places(start, ids.shape[1], before))
         if torch.is_autocast_enabled(ids.device.type):
             # The residual stream then runs in half precision, which halves the traffic between the layers.
             x = x.to(torch.get_autocast_dtype(ids.device.type))
         return self.dropout(x)
+
+    def _places(self, start: int, n: int, before: Tensor | None) -> Tensor:
+        assert self.positions is not None
+        if before is None:
+            return self.positions(start, n)
+        places = torch.arange(start, start + n, device=before.device) - before[:, None]
+        return self.positions(0, start + n)[places.clamp(min=0)]

@@ -1,5 +1,6 @@
 """The position-wise feed-forward layer."""
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -8,11 +9,30 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 class FeedForward(nn.Module):
     """FFN(x) = W_2 φ(W_1 x + b_1) + b_2"""
 
-    def __init__(self, d_model: int, d_ff: int, activation: str) -> None:
+    def __init__(self, d_model: int, d_ff: int, activation: str, bias: bool = True) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, d_ff)
+        self.inner = nn.Linear(d_model, d_ff, bias=bias)
         self.activation = ACTIVATIONS[activation]()
-        self.outer = nn.Linear(d_ff, d_model)
+        self.outer = nn.Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.outer(self.activation(self.inner(x)))
+
+
+class GatedFeedForward(nn.Module):
+    """SwiGLU(x) = W_2 (SiLU(W_g x) ⊙ W_1 x), as in Llama"""
+
+    def __init__(self, d_model: int, d_ff: int, bias: bool = True) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, 2 * d_ff, bias=bias)
+        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, value = self.inner(x).chunk(2, dim=-1)
+        return self.outer(F.silu(gate) * value)
+
+
+def feed_forward(d_model: int, d_ff: int, activation: str, bias: bool = True) -> nn.Module:
+    if activation == "swiglu":
+        return GatedFeedForward(d_model, d_ff, bias)
+    return FeedForward(d_model, d_ff, activation, bias)

@@ -1,4 +1,4 @@
-"""Where a token stands: sinusoidal or learned vectors, one a position."""
+"""Where a token stands: vectors that join its embedding, a rotation of queries and keys, or a bias on the scores."""
 
 import torch
 from torch import Tensor, nn
@@ -50,3 +50,25 @@ class LearnedPositions(nn.Module):
 
 
 POSITIONS: dict[str, type[nn.Module]] = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
+
+
+def rotate(x: Tensor, start: int = 0) -> Tensor:
+    """RoPE (Su et al. 2021): turn the pair (x_i, x_{i + K/2}) at place p by p / 10000^{2i/K};  x [..., T, K]
+
+    The product of a query and a key then depends on how far apart they stand, not on where.
+    """
+    n, width = x.shape[-2:]
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    places = torch.arange(start, start + n, device=x.device, dtype=dtype)
+    angles = places[:, None] / 10000 ** (torch.arange(0, width, 2, device=x.device, dtype=dtype) / width)
+    cos, sin = angles.cos(), angles.sin()
+    left, right = x.chunk(2, dim=-1)
+    return torch.cat([left * cos - right * sin, right * cos + left * sin], dim=-1).to(x.dtype)
+
+
+def alibi(n_heads: int, n_queries: int, n_keys: int, like: Tensor) -> Tensor:
+    """ALiBi (Press et al. 2022): −m_h |i − j| on the score, m_h = 2^{−8h/H};  → [H, Tq, Tk]"""
+    slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1, device=like.device) / n_heads)
+    queries = torch.arange(n_keys - n_queries, n_keys, device=like.device)
+    apart = (queries[:, None] - torch.arange(n_keys, device=like.device)).abs()
+    return (-slopes[:, None, None] * apart).to(like.dtype)

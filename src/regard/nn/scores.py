@@ -1,8 +1,11 @@
-"""Scores e(q, k): how well a query fits a key. Each maps [..., Tq, K] and [..., Tk, K] to [..., Tq, Tk]."""
+"""Scores e(q, k): how well a query fits a key. Each maps [..., Tq, Dq] and [..., Tk, Dk] to [..., Tq, Tk]."""
 
 import math
 
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from regard.errors import UserError
 
 
 class Dot(nn.Module):
@@ -19,4 +22,86 @@ class ScaledDot(nn.Module):
         return (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
 
 
-SCORES: dict[str, type[nn.Module]] = {"dot": Dot, "scaled-dot": ScaledDot}
+class Cosine(nn.Module):
+    """e(q, k) = q · k / (‖q‖ ‖k‖)"""
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+
+
+class Bilinear(nn.Module):
+    """e(q, k) = qᵀ W k: query and key may differ in width"""
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        self.weight = nn.Linear(d_key, d_query, bias=False)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ self.weight(k).transpose(-2, -1)
+
+
+class Additive(nn.Module):
+    """e(q, k) = vᵀ tanh(W_q q + W_k k + b)"""
+
+    def __init__(self, d_query: int, d_key: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_query, d_key)
+        self.key = nn.Linear(d_key, d_key, bias=False)
+        self.out = nn.Linear(d_key, 1, bias=False)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        both = self.query(q)[..., :, None, :] + self.key(k)[..., None, :, :]  # [..., Tq, Tk, Dk]
+        return self.out(both.tanh()).squeeze(-1)
+
+
+class Location(nn.Module):
+    """e(q, ·) = W q + b, one number a position up to L_max: linear in the query, and it never looks at the keys"""
+
+    def __init__(self, d_query: int, max_len: int) -> None:
+        super().__init__()
+        self.place = nn.Linear(d_query, max_len)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        n, most = k.shape[-2], self.place.out_features
+        if n > most:
+            raise UserError(
+                f"location attention has {most} positions, the source has {n} tokens; split it, or train with the "
+                "attention's max_len raised"
+            )
+        return self.place(q)[..., :n]
+
+
+SCORES: dict[str, type[nn.Module]] = {
+    "dot": Dot,
+    "scaled-dot": ScaledDot,
+    "cosine": Cosine,
+    "bilinear": Bilinear,
+    "additive": Additive,
+    "location": Location,
+}
+
+
+def make_score(name: str, d_query: int, d_key: int, max_len: int = 0) -> nn.Module:
+    """The score of that name for queries and keys of these widths; `max_len` is for location."""
+    match name:
+        case "bilinear":
+            return Bilinear(d_query, d_key)
+        case "additive":
+            return Additive(d_query, d_key)
+        case "location":
+            return Location(d_query, max_len)
+    if d_query != d_key:
+        raise UserError(
+            f"the {name} score needs queries and keys of one width, not {d_query} and {d_key}; "
+            "use bilinear, additive or location"
+        )
+    return SCORES[name]()
+
+
+def score_named(name: str) -> nn.Module:
+    """A score without weights of its own."""
+    if name not in SCORES:
+        raise UserError(f"attention score '{name}' is unknown; choose one of {', '.join(SCORES)}")
+    if name in ("bilinear", "additive", "location"):
+        raise UserError(f"the {name} score has weights; pass one, such as regard.nn.scores.{SCORES[name].__name__}(…)")
+    return SCORES[name]()

@@ -1,8 +1,8 @@
 """How to decode, as options, and the one entry to every search."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -23,7 +23,7 @@ from regard.search.constraints import (
 )
 from regard.search.greedy import Drawn, Likeliest, follow
 from regard.search.step import Hypothesis, Stepper
-from regard.text.vocab import BOS, MASK, PAD, SEP
+from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 
 class SamplingConfig(Config):
@@ -72,9 +72,36 @@ def decode(
     return beam_search(model, batch, constraints, limits, config.beam, config.n_best, config.length_penalty)
 
 
+def written(
+    model: Stepper, batch: Batch, prefix: Sequence[int], room: int, config: SamplingConfig, place: int
+) -> Iterator[int]:
+    """Up to `room` tokens that follow the prefix in the one row of the batch, each as soon as it is drawn.
+
+    `place` numbers the draws, so that a text that is read again from its middle goes on with fresh ones.
+    """
+    seeds = _row_seeds(batch, 1, config.seed)
+    choose = Drawn(seeds, config.temperature, config.top_k, config.top_p)
+    ids, state = [BOS, *prefix], model.start(batch)
+    for token in ids[:-1]:
+        _, state = _step(model, state, token, batch)
+    allowed = Suppress((PAD, BOS, SEP, MASK))
+    for i in range(room):
+        log_probs, state = _step(model, state, ids[-1], batch)
+        token = int(choose(allowed(log_probs, log_probs), place + i))
+        if token == EOS:
+            return
+        yield token
+        ids.append(token)
+
+
+@torch.inference_mode()
+def _step(model: Stepper, state: Any, token: int, batch: Batch) -> tuple[Tensor, Any]:
+    return model.step(state, torch.tensor([token], device=batch.src.device))
+
+
 def length_limits(batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
     """[B]: each sentence's own bound, so that it does not depend on its neighbours in the batch."""
-    lengths = (batch.src != PAD).sum(1)
+    lengths = batch.lengths
     limits = 2 * lengths + 10 if config.max_len is None else torch.full_like(lengths, config.max_len)
     if prefixes is not None:
         limits = limits.maximum(torch.tensor([len(p) for p in prefixes]).to(limits))
@@ -107,9 +134,9 @@ def _sample(
 def _row_seeds(batch: Batch, n: int, seed: int) -> tuple[int, ...]:
     """A seed a row from the sentence itself, so that it draws the same alone and in any batch."""
     seeds = []
-    for row in batch.src.tolist():
-        source = " ".join(str(i) for i in row if i != PAD)
+    for row in batch.src.cpu():
+        source = row[row != PAD].numpy().tobytes()
         for sample in range(n):
-            digest = hashlib.sha256(f"{seed} {sample} {source}".encode()).digest()
+            digest = hashlib.sha256(f"{seed} {sample} ".encode() + source).digest()
             seeds.append(int.from_bytes(digest[:8], "little"))
     return tuple(seeds)

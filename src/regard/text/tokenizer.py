@@ -1,4 +1,4 @@
-"""Tokenizers: SentencePiece (BPE, unigram), characters and words behind one protocol.
+"""Tokenizers: SentencePiece (BPE, unigram), characters, words and bytes behind one protocol.
 
 Ids 0 … 5 are the specials of `vocab`; `encode` never produces them except UNK, `decode` leaves them out.
 """
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import sentencepiece
 from pydantic import Field
@@ -20,17 +20,21 @@ from regard.errors import UserError
 from regard.files import write_atomically
 from regard.text.vocab import SPECIALS, UNK
 
+_MARK = "▁"  # how SentencePiece writes a space
+
 
 class TokenizerConfig(Config):
-    kind: Literal["bpe", "unigram", "char", "word"] = "bpe"
+    kind: Literal["bpe", "unigram", "char", "word", "bytes"] = "bpe"
     vocab_size: int = Field(8000, ge=16, le=1_000_000)
-    """Upper bound of the number of ids; a small corpus may give fewer."""
+    """Upper bound of the number of ids; a small corpus may give fewer, and bytes are always 262."""
     joint: bool = True
     """One vocabulary for both languages, or one each."""
     byte_fallback: bool = True
     """SentencePiece: unknown characters become bytes, so nothing is ever lost."""
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE-dropout while training: the chance of leaving a merge out."""
+    lossless: bool = False
+    """SentencePiece: keep every space and line break, as a language model needs it; char and bytes always do."""
 
 
 class Tokenizer(Protocol):
@@ -59,10 +63,18 @@ class SentencePieceTokenizer:
             model = b""
         if not model:
             raise UserError("the tokenizer file is not a SentencePiece model; copy it again") from None
+        self.lossless = bool(self._processor.piece_to_id("\n") != UNK)  # only such a model has a line break as a piece
+        self._mark = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in _MARK.encode()]
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "SentencePieceTokenizer":
         model = io.BytesIO()
+        lossless: dict[str, Any] = {
+            "remove_extra_whitespaces": False,
+            "add_dummy_prefix": False,
+            "allow_whitespace_only_pieces": True,  # indentation in few pieces
+            "user_defined_symbols": ["\n"],
+        }
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(texts),
@@ -81,6 +93,7 @@ class SentencePieceTokenizer:
                 max_sentence_length=100_000,
                 minloglevel=2,
                 num_threads=1,  # more threads reorder ties: the same text must give the same pieces
+                **(lossless if config.lossless else {}),
             )
         except (RuntimeError, OSError) as error:
             raise UserError(_training_failure(str(error), config)) from None
@@ -91,7 +104,14 @@ class SentencePieceTokenizer:
         return int(self._processor.get_piece_size())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        if self.lossless and any(_MARK in text for text in texts):
+            return [self._encode_marked(text) for text in texts]
         return self._processor.encode(list(texts), num_threads=1)
+
+    def _encode_marked(self, text: str) -> list[int]:
+        """SentencePiece writes a space as `▁` and would read that character back as a space: it goes as bytes."""
+        first, *others = self._processor.encode(text.split(_MARK), num_threads=1)
+        return first + [i for part in others for i in (*self._mark, *part)]
 
     def decode(self, ids: Sequence[int]) -> str:
         return self._processor.decode(_ordinary(ids))
@@ -109,13 +129,13 @@ class SentencePieceTokenizer:
 
 
 class ListTokenizer:
-    """A plain list of symbols: characters, or words between spaces."""
+    """A plain list of symbols: characters, words between spaces, or labels, each of which is a whole text."""
 
     suffix = ".json"
 
     def __init__(self, kind: str, symbols: Sequence[str]) -> None:
-        if kind not in ("char", "word"):
-            raise UserError(f"tokenizer kind '{kind}' is unknown; it is char or word")
+        if kind not in ("char", "word", "label"):
+            raise UserError(f"tokenizer kind '{kind}' is unknown; it is char, word or label")
         self.kind = kind
         self._symbols = [*SPECIALS, *symbols]
         self._ids = {symbol: i for i, symbol in enumerate(self._symbols) if i >= len(SPECIALS)}
@@ -157,6 +177,25 @@ class ListTokenizer:
             raise UserError("the tokenizer file is damaged; copy it again") from None
 
 
+class ByteTokenizer:
+    """UTF-8 bytes: nothing to learn, nothing unknown, nothing lost."""
+
+    suffix = ".json"
+    size = len(SPECIALS) + 256
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[len(SPECIALS) + byte for byte in text.encode("utf-8", "replace")] for text in texts]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return bytes(i - len(SPECIALS) for i in _ordinary(ids)).decode("utf-8", "replace")
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return [SPECIALS[i] if i < len(SPECIALS) else _byte_name(i - len(SPECIALS)) for i in ids]
+
+    def to_bytes(self) -> bytes:
+        return b'{"kind": "bytes"}'
+
+
 @dataclass(frozen=True)
 class TokenizerPair:
     """The tokenizers of the two sides; one object on both when the vocabulary is joint."""
@@ -193,6 +232,10 @@ class TokenizerPair:
 
 
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    if config.lossless:
+        _check_lossless(config)
+    if config.kind == "bytes":
+        return ByteTokenizer()
     if config.kind in ("char", "word"):
         return ListTokenizer.train(texts, config)
     return SentencePieceTokenizer.train(texts, config)
@@ -203,7 +246,8 @@ def _load(folder: Path, name: str) -> Tokenizer | None:
         if (path := folder / f"{name}.spm").is_file():
             return SentencePieceTokenizer(path.read_bytes())
         if (path := folder / f"{name}.json").is_file():
-            return ListTokenizer.from_bytes(path.read_bytes())
+            content = path.read_bytes()
+            return ByteTokenizer() if content == ByteTokenizer().to_bytes() else ListTokenizer.from_bytes(content)
     except OSError as error:
         raise UserError(f"{folder}: the tokenizer cannot be read ({error.strerror})") from None
     return None
@@ -213,12 +257,30 @@ def _ordinary(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:
     return [int(i) for i in ids if i >= len(SPECIALS) or (keep_unknown and i == UNK)]
 
 
-def _split(kind: str, text: str) -> list[str]:
-    return list(text) if kind == "char" else text.split()
+def _split(kind: str, text: str) -> Sequence[str]:
+    match kind:
+        case "char":
+            return text
+        case "label":
+            return [text]
+    return text.split()
 
 
 def _joint(kind: str) -> str:
-    return "" if kind == "char" else " "
+    return " " if kind == "word" else ""
+
+
+def _byte_name(byte: int) -> str:
+    return chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>"
+
+
+def _check_lossless(config: TokenizerConfig) -> None:
+    if config.kind == "word":
+        raise UserError("tokenizer.lossless: words lose white space; set tokenizer.kind to bpe, unigram, char or bytes")
+    if config.kind in ("bpe", "unigram") and not config.byte_fallback:
+        raise UserError("tokenizer.lossless needs tokenizer.byte_fallback: true")
+    if config.dropout:
+        raise UserError("tokenizer.dropout segments words between single spaces; set it to 0 with tokenizer.lossless")
 
 
 def _training_failure(message: str, config: TokenizerConfig) -> str:

@@ -53,7 +53,7 @@ def _card(path: Path, steps: Sequence[int]) -> str:
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     kept = [line for line in lines if not line.startswith(("| validation |", "| updates |", "Signature of the BLEU"))]
     row = f"| weights | the mean of the checkpoints at steps {', '.join(map(str, steps))} |"
-    places = [i for i, line in enumerate(kept) if line.startswith(("| weights |", "| training pairs |"))]
+    places = [i for i, line in enumerate(kept) if line.startswith(("| weights |", "| training data |"))]
     kept = [line for line in kept if not line.startswith("| weights |")]
     kept.insert(places[0] + 1 if places else len(kept), row)
     return "\n".join(kept) + "\n"

@@ -1,8 +1,17 @@
 """The model card: what the model is, what it learnt from and how well it does."""
 
 from regard.train.recipe import Recipe
+from regard.train.tasks import task_named
 from regard.train.trainer import Progress, Trainer
 from regard.train.validate import Validation
+
+_USE = {
+    "translate": 'print(regard.load("this-folder").translate(["…"])[0].text)',
+    "text": 'print(regard.load("this-folder").generate("…", temperature=0.8))',
+    "masked": 'print(regard.load("this-folder").embed(["…"]))',
+    "classify": 'print(regard.load("this-folder").classify(["…"])[0].label)',
+    "caption": 'print(regard.load("this-folder").caption(["picture.png"])[0].text)',
+}
 
 
 def model_card(
@@ -13,40 +22,35 @@ def model_card(
     validation: Validation,
     kept: str,
 ) -> str:
-    src, tgt = languages
+    noun = task_named(recipe.task).noun
+    translates = recipe.task == "translate"
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    scores = f"loss {validation.loss:.4f}, BLEU {validation.bleu:.2f}, chrF {validation.chrf:.2f}"
-    front = "\n".join(f"- {lang}" for lang in languages)
+    known = [lang for lang in languages if translates and lang not in ("src", "tgt")]
+    front = ["language:", *(f"- {lang}" for lang in known)] if known else []
+    front += ["tags:", f"- {noun}", "- regard", "metrics:", *(f"- {name}" for name in validation.scores)]
+    beam = f", beam {recipe.valid.beam}" if recipe.task in ("translate", "caption") else ""
+    signature = f"\nSignature of the BLEU: `{validation.signature}`\n" if validation.signature else ""
+    lines = "\n".join(front)
     return f"""---
-language:
-{front}
-tags:
-- translation
-- regard
-metrics:
-- bleu
-- chrf
+{lines}
 ---
-# {src} → {tgt}
+# {" → ".join(languages) if translates else noun}
 
-A translation model trained with regard.
+A {noun} model trained with regard.
 
 | | |
 |---|---|
 | model | {recipe.model.kind}, {parameters:,} parameters |
-| training pairs | {len(trainer.batches.rows):,} |
+| training data | {trainer.batches.size:,} examples |
 | updates | {progress.step:,} (epoch {progress.epoch + 1}); kept: {kept} |
-| validation | {len(trainer.validator.rows):,} pairs: {scores}, beam {recipe.valid.beam} |
-
-Signature of the BLEU: `{validation.signature}`
-
+| validation | {trainer.validator.size:,} examples: {validation.describe()}{beam} |
+{signature}
 ```python
 import regard
 
-translator = regard.load("this-folder")
-print(translator.translate(["…"])[0].text)
+{_USE[recipe.task]}
 ```
 
-It translates text like that of its training data; other text it translates worse, and it may be wrong or carry over
-biases of the data without showing it.
+It knows text like that of its training data; on other text it does worse, and it may be wrong or carry over biases of
+the data without showing it.
 """

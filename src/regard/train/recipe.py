@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import yaml
 from pydantic import SerializeAsAny, field_validator, model_validator
@@ -14,6 +14,7 @@ from regard.data.batch import edge
 from regard.data.batching import BatchConfig
 from regard.errors import UserError
 from regard.models import ModelConfig
+from regard.models.encdec import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
 from regard.train.trainer import TrainConfig
@@ -21,9 +22,11 @@ from regard.train.validate import ValidConfig
 
 
 class Recipe(Config):
+    task: Literal["translate", "text", "masked", "classify", "caption"] = "translate"
+    """What is learnt: pairs of sentences, plain text, hidden tokens of plain text, labels, or captions of pictures."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     batch: BatchConfig = BatchConfig()
-    model: SerializeAsAny[ModelConfig] = ModelConfig()
+    model: SerializeAsAny[ModelConfig] = TransformerConfig()
     train: TrainConfig = TrainConfig()
     valid: ValidConfig = ValidConfig()
     decode: DecodeConfig = DecodeConfig()
@@ -35,13 +38,19 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def positions_suffice(self) -> Self:
-        if self.model.positions != "learned":
+        parts = [getattr(self.model, name, None) for name in ("encoder", "decoder")]
+        limits = [n for part in (self.model, *parts) if (n := getattr(part, "longest", None)) is not None]
+        if not limits:
             return self
-        longest = edge(self.batch.max_tokens + 1)
-        if longest > self.model.max_len:
+        if self.task in ("text", "masked"):
+            option, longest = f"batch.context={self.batch.context}", self.batch.context
+        else:
+            option, longest = f"batch.max_tokens={self.batch.max_tokens}", edge(self.batch.max_tokens + 1)
+            longest *= 2 if self.model.kind == "decoder" else 1  # source and target in one sequence
+        if longest > min(limits):
             raise ValueError(
-                f"batch.max_tokens={self.batch.max_tokens} pads to {longest} tokens, more than the "
-                f"model.max_len={self.model.max_len} learned positions; change one of them"
+                f"{option} makes sequences of up to {longest} tokens, more than the max_len={min(limits)} learned "
+                "positions of the model; change one of them"
             )
         if self.tokenizer.dropout:
             raise ValueError("tokenizer.dropout makes sentences longer than learned positions allow; use sinusoidal")

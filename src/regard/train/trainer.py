@@ -34,6 +34,8 @@ class TrainConfig(LossConfig, OptimConfig):
     seed: int = Field(1, ge=0, lt=2**32)
     steps: int = Field(20_000, ge=1)
     """Updates at most."""
+    seconds: float | None = Field(None, gt=0.0)
+    """Stop after so many seconds of training, validation not counted; a cosine then ends with them."""
     accumulate: int = Field(1, ge=1)
     """Batches an update."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -45,7 +47,7 @@ class TrainConfig(LossConfig, OptimConfig):
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; every validation saves one anyway."""
     patience: int = Field(10, ge=0)
-    """Stop after so many validations without a better BLEU (or loss, at equal BLEU); 0: never."""
+    """Stop after so many validations without a better score (or loss, at an equal score); 0: never."""
     average: Literal["last", "best", "none"] = "last"
     """At the end, the mean of the last or best checkpoints is kept if it validates better than the best one."""
     average_k: int = Field(5, ge=1)
@@ -62,22 +64,24 @@ class Progress:
     step: int = 0
     epoch: int = 0
     batch: int = 0
-    best_bleu: float = -1.0
+    best: float = float("-inf")
     best_loss: float = float("inf")
     best_step: int = 0
     stale: int = 0
     """Validations since the best one"""
     validated: int = 0
     """The last step that was validated"""
-    bleu: float = -1.0
+    rank: float = float("-inf")
     loss: float = float("inf")
-    """Its BLEU and loss"""
+    """How it did"""
+    seconds: float = 0.0
+    """Of training, counted where train.seconds bounds them"""
 
     def after(self, validation: Validation) -> "Progress":
-        seen = replace(self, validated=self.step, bleu=validation.bleu, loss=validation.loss, stale=self.stale + 1)
-        if (validation.bleu, -validation.loss) <= (self.best_bleu, -self.best_loss):
+        seen = replace(self, validated=self.step, rank=validation.rank, loss=validation.loss, stale=self.stale + 1)
+        if (validation.rank, -validation.loss) <= (self.best, -self.best_loss):
             return seen
-        return replace(seen, stale=0, best_bleu=validation.bleu, best_loss=validation.loss, best_step=self.step)
+        return replace(seen, stale=0, best=validation.rank, best_loss=validation.loss, best_step=self.step)
 
 
 class Trainer:
@@ -120,7 +124,7 @@ class Trainer:
                     return progress
                 if stop:
                     self._leave(progress, stop)
-                progress = self.update(stream, progress)
+                progress = self._timed_update(stream, progress)
                 if progress.step % config.log_every == 0:
                     self._report(progress)
                 if config.save_every and progress.step % config.save_every == 0:
@@ -165,12 +169,30 @@ class Trainer:
 
     def _finished(self, progress: Progress) -> bool:
         exhausted = self.config.patience > 0 and progress.stale >= self.config.patience
-        return progress.step >= self.config.steps or exhausted
+        return self._spent(progress) or exhausted
+
+    def _spent(self, progress: Progress) -> bool:
+        config = self.config
+        return progress.step >= config.steps or (config.seconds is not None and progress.seconds >= config.seconds)
+
+    def _horizon(self, progress: Progress) -> int:
+        """The last update, as far as it can be foreseen: where seconds are the bound, from the pace until now."""
+        config = self.config
+        if config.seconds is None or not progress.seconds:
+            return config.steps
+        return min(config.steps, max(progress.step, round(progress.step * config.seconds / progress.seconds)))
 
     def _validation_due(self, progress: Progress) -> bool:
         if progress.validated == progress.step:
             return False
-        return progress.step % self.validator.config.every == 0 or progress.step >= self.config.steps
+        return progress.step % self.validator.config.every == 0 or self._spent(progress)
+
+    def _timed_update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
+        start = time.perf_counter()
+        progress = self.update(stream, progress)
+        if self.config.seconds is None:
+            return progress  # a run bounded by updates is the same at any pace
+        return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
 
     def update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
         """One update of the weights from `accumulate` batches."""
@@ -184,7 +206,7 @@ class Trainer:
         scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
         for _, batch in gathered:
             total = total + self._differentiate(*batch.to(self.device).parts(), scale)
-        lr = learning_rate(config, step, config.steps, self.model.d_model)
+        lr = learning_rate(config, step, self._horizon(progress), self.model.d_model)
         norm = self.optimizer.step(lr)
         if self.ema:
             self.ema.update(step)
@@ -210,7 +232,7 @@ class Trainer:
     def _report(self, progress: Progress) -> None:
         self._check_divergence(progress)
         counts = {"epoch": progress.epoch, "skipped": int(self.optimizer.skipped[0])}
-        self.log.update(progress.step, self.config.steps, {**self.meter.read(), **counts})
+        self.log.update(progress.step, self._horizon(progress), {**self.meter.read(), **counts})
 
     def _check_divergence(self, progress: Progress) -> None:
         in_a_row = int(self.optimizer.skipped[1])
@@ -234,14 +256,10 @@ class Trainer:
             self._leave(progress, stop)
         progress = progress.after(validation)
         better = progress.best_step == progress.step
-        self.log.say(
-            f"step {progress.step:,}  validation loss {validation.loss:.4f}  BLEU {validation.bleu:.2f}  "
-            f"chrF {validation.chrf:.2f}{'  (best so far)' if better else ''}"
-        )
+        self.log.say(f"step {progress.step:,}  validation {validation.describe()}{'  (best so far)' if better else ''}")
         for source, reference, translation in validation.samples:
             self.log.say(f"    {source}\n  = {reference}\n  > {translation}")
-        values = {"valid_loss": validation.loss, "bleu": validation.bleu, "chrf": validation.chrf}
-        self.log.record(progress.step, **values)
+        self.log.record(progress.step, valid_loss=validation.loss, **validation.scores)
         return progress
 
     def _save(self, progress: Progress) -> None:
@@ -253,7 +271,7 @@ class Trainer:
             tensors |= {AVERAGED + name: tensor for name, tensor in named}
         manifest: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
         if progress.validated == progress.step:
-            manifest |= {"score": progress.bleu, "loss": progress.loss}
+            manifest |= {"score": progress.rank, "loss": progress.loss}
         with self.meter.paused():
             self.checkpoints.save(progress.step, tensors, manifest)
 
@@ -268,10 +286,7 @@ class Trainer:
 
     def _data_fingerprint(self) -> str:
         """Of the training pairs, the validation pairs, and which is which."""
-        digest = hashlib.sha256(self.batches.store.fingerprint.encode())
-        digest.update(self.validator.store.fingerprint.encode())
-        digest.update(self.validator.rows.tobytes())
-        return digest.hexdigest()
+        return hashlib.sha256(f"{self.batches.fingerprint} {self.validator.fingerprint}".encode()).hexdigest()
 
     def _check_same_machine(self, made_with: dict[str, Any], allow_inexact: bool) -> None:
         for name, now in self._made_with().items():

@@ -1,8 +1,9 @@
-"""How the model does on text it was not trained on."""
+"""How the model does on data it was not trained on: what every task's validation gives and needs."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -10,18 +11,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
-from regard.data.batch import collate
-from regard.data.batching import plan
-from regard.data.corpus import Pair
-from regard.data.store import PairStore
+from regard.data.batch import Batch
 from regard.models import Model
-from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import PAD
 from regard.train.loss import LossConfig, loss_of_logits
-from regard.train.scores import TOKENIZERS, ScoreOptions, corpus_scores
-from regard.translator import Translator
+from regard.train.scores import TOKENIZERS
 
+_NAMES = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 _PLAIN = LossConfig(label_smoothing=0.0, r_drop=0.0)
 
 
@@ -42,54 +38,50 @@ class ValidConfig(Config):
 @dataclass(frozen=True)
 class Validation:
     loss: float
-    bleu: float
-    chrf: float
-    signature: str
+    """Nats a target token"""
+    rank: float
+    """What checkpoints are compared by, higher is better: BLEU, accuracy, or the loss with its sign turned"""
+    scores: Mapping[str, float]
+    """As they are shown and recorded, by name"""
+    signature: str = ""
     """Of the BLEU, as sacreBLEU prints it"""
-    samples: tuple[tuple[str, str, str], ...]
-    """(source, reference, translation)"""
+    samples: tuple[tuple[str, str, str], ...] = field(default=())
+    """(source, reference, answer)"""
+
+    def describe(self) -> str:
+        shown = [f"{_NAMES.get(name, name.replace('_', ' '))} {value:.4g}" for name, value in self.scores.items()]
+        return "  ".join([f"loss {self.loss:.4f}", *shown])
 
 
-@dataclass(frozen=True)
-class Validator:
-    """The validation pairs as ids (for the loss) and as texts (for BLEU)."""
+class Validator(Protocol):
+    """The validation data of a task, and how a model answers them."""
 
-    store: PairStore
-    rows: NDArray[np.int64]
-    texts: Sequence[Pair]
-    """What is translated: the first of them as they were written, which ids need not tell"""
-    tokenizers: TokenizerPair
-    config: ValidConfig
-    decode: DecodeConfig
-    batch_tokens: int
+    @property
+    def config(self) -> ValidConfig: ...
 
-    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
-        model.eval()
-        loss = self._loss(model, device, check_stop)
-        sources = [src for src, _ in self.texts]
-        references = [tgt for _, tgt in self.texts]
-        decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
-        translator = Translator(model, self.tokenizers, decode, device)
-        hypotheses: list[str] = []
-        for translation in translator.stream(sources):
-            hypotheses.append(translation.text)
-            check_stop()
-        options = ScoreOptions(tokenize=self.config.tokenize)
-        scores = corpus_scores(hypotheses, references, options, names=("BLEU", "chrF2"))
-        shown = zip(sources, references, hypotheses, strict=True)
-        samples = tuple(row for row, _ in zip(shown, range(self.config.samples), strict=False))
-        bleu, chrf = scores["BLEU"], scores["chrF2"]
-        return Validation(loss, bleu.score, chrf.score, bleu.signature, samples)
+    @property
+    def fingerprint(self) -> str:
+        """Of the data; a resumed run must find the same."""
+        ...
 
-    @torch.inference_mode()
-    def _loss(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> float:
-        src, tgt = self.store.lengths()
-        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
-        total, tokens = 0.0, 0
-        for chosen in plan(lengths, self.batch_tokens, np.random.Philox(0)):
-            pairs = self.rows[chosen]
-            batch = collate(self.store.src(pairs), self.store.tgt(pairs)).to(device)
-            total += float(loss_of_logits(model(batch), batch.tgt_out, _PLAIN)[1])
-            tokens += int((batch.tgt_out != PAD).sum())
-            check_stop()
-        return total / tokens
+    @property
+    def size(self) -> int: ...
+
+    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation: ...
+
+
+def fingerprint_of(store: str, rows: NDArray[np.int64]) -> str:
+    """Of some rows of a store with that fingerprint"""
+    return hashlib.sha256(store.encode() + rows.tobytes()).hexdigest()
+
+
+@torch.inference_mode()
+def mean_loss(model: Model, batches: Iterable[Batch], device: torch.device, check_stop: Callable[[], None]) -> float:
+    """Negative log-likelihood a target token"""
+    total, tokens = 0.0, 0
+    for batch in batches:
+        moved = batch.to(device)
+        total += float(loss_of_logits(model(moved), moved.tgt_out, _PLAIN)[1])
+        tokens += int((batch.tgt_out != PAD).sum())
+        check_stop()
+    return total / max(1, tokens)

@@ -1,0 +1,116 @@
+"""Verbs that make models: demo, train, average."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from regard.cli.app import Device, app, checked_device
+from regard.errors import UserError
+
+
+class TwoValidFiles(TyperCommand):
+    """Lets --valid take the two files of a pair, `--valid SRC TGT`, or one TSV or JSONL."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        expanded = list(args)
+        for i in reversed([i for i, arg in enumerate(args) if arg == "--valid"]):
+            first, second = ([*args[i + 1 :], "", ""])[:2]
+            one_file = first.removesuffix(".gz").endswith((".tsv", ".jsonl"))
+            if second and not second.startswith("-") and not one_file:
+                expanded.insert(i + 2, "--valid")
+        return super().parse_args(ctx, expanded)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Where the run is written.  [default: runs/demo-DIRECTION]")] = None,
+    direction: Annotated[str, typer.Option(help="en-fr or fr-en.")] = "en-fr",
+) -> None:
+    """The first five minutes: train on the built-in corpus, translate, draw an attention map."""
+    from regard.demo import run_demo
+
+    run_demo(out, direction)
+
+
+@app.command(cls=TwoValidFiles)
+def train(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES",
+            help="Pairs: two line-aligned files (plain or .gz), or one .tsv or .jsonl. Plain text: text files. "
+            "Labels: a TSV of text and label. Captions: a TSV of picture and caption.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The model directory to write.")],
+    valid: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="SRC TGT", help="Validation files; without them some training pairs are held out."),
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="A named recipe: tiny, small, base, rnn-dot, gpt, bert …")] = "small",
+    config: Annotated[Path | None, typer.Option(help="A YAML file laid over the recipe.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="One option, e.g. train.lr=1e-3; repeatable."),
+    ] = None,
+    languages: Annotated[
+        str | None,
+        typer.Option(metavar="SRC-TGT", help="Language codes, e.g. en-fr.  [default: from the file names]"),
+    ] = None,
+    init: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Start from this model's tokenizer and weights.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    allow_inexact: Annotated[bool, typer.Option("--allow-inexact", help="Resume on another machine or torch.")] = False,
+    device: Device = None,
+) -> None:
+    """Train a model: a translator on parallel text, or what the recipe says."""
+    from regard.look.curves import draw_curves
+    from regard.train.recipe import load_recipe
+    from regard.train.run import Run
+    from regard.train.run import train as run_training
+    from regard.train.tasks import task_named
+
+    run = Run(
+        recipe=load_recipe(recipe, config, set_ or ()),
+        train=tuple(files),
+        valid=tuple(valid) if valid else None,
+        out=out,
+        languages=_languages(languages),
+        init=init,
+        device=checked_device(device),
+        resume=resume,
+        allow_inexact=allow_inexact,
+    )
+    result = run_training(run)
+    typer.echo(f"model:   {result.folder}")
+    for path in draw_curves(result.folder):
+        typer.echo(f"curves:  {path}")
+    typer.echo(f"try it:  {task_named(run.recipe.task).example.replace('DIR', str(result.folder))}")
+
+
+@app.command()
+def average(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A directory that `regard train` wrote.")],
+    last: Annotated[int | None, typer.Option(min=1, help="Mean of the last so many checkpoints.")] = None,
+    best: Annotated[int | None, typer.Option(min=1, help="Mean of the best so many by validation BLEU.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write the model.  [default: RUN itself]")] = None,
+) -> None:
+    """Replace a run's weights by the mean of its checkpoints."""
+    from regard.train.average import average_run
+
+    if (last is None) == (best is None):
+        raise UserError("say --last K or --best K")
+    steps = average_run(run, "last" if last else "best", last or best or 1, out or run)
+    typer.echo(f"{out or run}: mean of the checkpoints at steps {', '.join(str(step) for step in steps)}")
+
+
+def _languages(given: str | None) -> tuple[str, str] | None:
+    if given is None:
+        return None
+    src, separator, tgt = given.partition("-")
+    if not separator:
+        raise UserError(f"--languages {given}: write it as en-fr")
+    return src, tgt

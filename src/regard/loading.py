@@ -1,0 +1,61 @@
+"""A model directory → the front door that its task has."""
+
+from pathlib import Path
+
+from regard.bundle import Bundle
+from regard.captioner import Captioner
+from regard.classifier import Classifier
+from regard.errors import UserError
+from regard.models import Model
+from regard.models.encoder import EncoderOnly
+from regard.search.step import Ensemble, Stepper
+from regard.translator import Translator, device_named
+from regard.writer import Writer
+
+FrontDoor = Translator | Writer | Classifier | Captioner
+
+
+def load(folder: str | Path, *more: str | Path, device: str | None = None) -> FrontDoor:
+    """The model directory that `regard train` wrote → Translator, Writer, Classifier or Captioner.
+
+    Several directories of translators vote as an ensemble.
+    """
+    place = device_named(device)
+    bundle = Bundle.load(folder)
+    if more:
+        return _ensemble([folder, *more], [bundle, *(Bundle.load(f) for f in more)], device)
+    model = bundle.model.to(place)
+    match bundle.task:
+        case "text":
+            return Writer(model, bundle.tokenizers, bundle.context, place)
+        case "masked" | "classify":
+            return Classifier(model, bundle.tokenizers, place)
+        case "caption":
+            return Captioner(model, bundle.tokenizers, bundle.decode, place)
+    return Translator(_stepper(model), bundle.tokenizers, bundle.decode, place)
+
+
+def load_translator(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
+    loaded = load(folder, *more, device=device)
+    if not isinstance(loaded, Translator):
+        raise UserError(f"{folder}: is no translator; it is a {type(loaded).__name__.lower()}")
+    return loaded
+
+
+def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | None) -> Translator:
+    place, first = device_named(device), bundles[0]
+    for path, bundle in zip(folders, bundles, strict=True):
+        if bundle.task != "translate":
+            raise UserError(f"{path}: is no translator; an ensemble is made of translators")
+        if bundle.tokenizers.fingerprint != first.tokenizers.fingerprint:
+            raise UserError(
+                f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
+            )
+    members: list[Stepper] = [_stepper(bundle.model.to(place)) for bundle in bundles]
+    return Translator(Ensemble(members), first.tokenizers, first.decode, place)
+
+
+def _stepper(model: Model) -> Stepper:
+    if isinstance(model, EncoderOnly):
+        raise UserError("an encoder alone does not translate; the model directory is damaged")
+    return model

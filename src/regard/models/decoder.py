@@ -1,0 +1,96 @@
+"""Decoder-only: a language model, and a translator whose source stands in front of the target."""
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import Config
+from regard.data.batch import Batch
+from regard.errors import UserError
+from regard.models.encdec import DecoderConfig, initialise, make_decoder, output_layer, stacked
+from regard.models.parts import BatchWeights, Decoded, token_table
+from regard.models.stack import StackConfig, StackDecoder, StackState, seen
+from regard.text.vocab import EOS, PAD, SEP
+
+
+class DecoderOnlyConfig(Config):
+    kind: Literal["decoder"] = "decoder"
+    decoder: DecoderConfig = StackConfig()
+    tied: bool = True
+    """One matrix for the embeddings and the output layer."""
+
+
+class DecoderOnly(nn.Module):
+    """p(y_t | y_<t), or with a source p(y_t | x, SEP, y_<t): one sequence, and only its target is asked for."""
+
+    def __init__(self, config: DecoderOnlyConfig, vocab_size: int, src_vocab_size: int | None = None) -> None:
+        super().__init__()
+        if src_vocab_size is not None:
+            raise UserError("a decoder-only model reads source and target as one text; set tokenizer.joint=true")
+        tokens = token_table(vocab_size, config.decoder.d_model)
+        self.decoder = make_decoder(config.decoder, tokens, None)
+        self.d_model = config.decoder.d_model
+        self.max_len = self.decoder.max_len
+        self.readout, self.output = output_layer(self.decoder.d_out, tokens, config.tied)
+        initialise(self)
+        if config.tied:
+            self.output.weight = tokens.weight
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits [B, T, V] of each next target token"""
+        return self.output(self.readout(self._run(batch).hidden[:, batch.src.shape[1] :]))
+
+    def layers(self) -> list[nn.Module]:
+        return stacked(self.decoder)
+
+    def attention(self, batch: Batch) -> BatchWeights:
+        """Weights over source and target as the one sequence they are: `cross` is its part target × source."""
+        n, own = batch.src.shape[1], self._run(batch, need_weights=True).own
+        return BatchWeights(
+            encoder=[w[:, :, :n, :n] for w in own],
+            decoder=[w[:, :, n:, n:] for w in own],
+            cross=[w[:, :, n:, :n] for w in own],
+        )
+
+    def start(self, batch: Batch) -> Any:
+        state = self.decoder.start(None, batch.size)
+        if batch.src.shape[1] == 0:
+            return state
+        ids, before = in_front(batch.src)
+        stack = self._stack()
+        return stack.read(StackState(state.layers, (), None, before), ids)[1]
+
+    def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
+        """Read one token a row, ids [R] → log-probabilities of the next [R, V]"""
+        h, state = self.decoder.step(state, ids)
+        return F.log_softmax(self.output(self.readout(h)).float(), dim=-1), state
+
+    def _run(self, batch: Batch, need_weights: bool = False) -> Decoded:
+        if batch.src.shape[1] == 0:
+            return self.decoder(batch.tgt_in, None, need_weights)
+        stack = self._stack()
+        source, before = in_front(batch.src)
+        ids = torch.cat([source, batch.tgt_in], dim=1)
+        x = stack.embedding(ids, before=before)
+        return stack.decode(x, None, seen(before, ids.shape[1]), need_weights)
+
+    def _stack(self) -> StackDecoder:
+        if not isinstance(self.decoder, StackDecoder) or not self.decoder.masks:
+            raise UserError(
+                "translation by concatenation needs softmax attention: model.decoder.kind=transformer; "
+                "the other decoders write text, or translate behind an encoder"
+            )
+        return self.decoder
+
+
+def in_front(src: Tensor) -> tuple[Tensor, Tensor]:
+    """src [B, S] with padding on the right → the same with SEP for EOS and the padding on the left, and its width [B]
+
+    So every row's target follows its source at once, and how far apart two tokens stand is the same in any batch.
+    """
+    before = (src == PAD).sum(1)
+    places = torch.arange(src.shape[1], device=src.device) - before[:, None]
+    moved = src.gather(1, places % src.shape[1])
+    return torch.where(moved == EOS, SEP, moved), before

@@ -1,0 +1,85 @@
+"""What an encoder hands to a decoder, and what both hand to those who look inside."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The source as the encoder sees it."""
+
+    values: Tensor
+    """[B, S, D]"""
+    mask: Tensor
+    """[B, S] bool: where there is something"""
+    summary: Tensor
+    """[B, D]: all of it in one vector"""
+    weights: list[Tensor] = field(default_factory=list)
+    """[B, H, S, S] a layer of self-attention, if asked for"""
+
+    def select(self, rows: Tensor) -> "Memory":
+        values, mask, summary = (t.index_select(0, rows) for t in (self.values, self.mask, self.summary))
+        return Memory(values, mask, summary)
+
+    @property
+    def may_attend(self) -> Tensor:
+        return self.mask[:, None, None, :]
+
+
+def mean_of(values: Tensor, mask: Tensor) -> Tensor:
+    """values [B, S, D] over the places of mask [B, S] → [B, D]"""
+    shares = mask.to(values.dtype)[..., None]
+    return (values * shares).sum(1) / shares.sum(1)
+
+
+@dataclass(frozen=True)
+class BatchWeights:
+    """Attention weights of a batch, a list a kind with one [B, H, from, to] a layer."""
+
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
+
+
+class Decoded(NamedTuple):
+    """A decoder's answer to a whole target: vectors [B, T, D] and, if asked for, its weights a layer."""
+
+    hidden: Tensor
+    own: list[Tensor]
+    cross: list[Tensor]
+
+
+class Encoder(Protocol):
+    d_model: int
+
+    def __call__(self, src: Tensor, need_weights: bool = False) -> Memory: ...
+
+
+class Decoder(Protocol):
+    """Reads target tokens, with or without a memory of a source."""
+
+    d_out: int
+    max_len: int | None
+
+    def __call__(self, ids: Tensor, memory: Memory | None, need_weights: bool = False) -> Decoded: ...
+
+    def start(self, memory: Memory | None, rows: int) -> Any:
+        """A state with one row a sentence, before the first token."""
+        ...
+
+    def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
+        """ids [R] → vectors [R, D], and the state after"""
+        ...
+
+
+def present(weights: list[Tensor | None]) -> list[Tensor]:
+    return [w.detach() for w in weights if w is not None]
+
+
+def token_table(vocab_size: int, d_model: int) -> torch.nn.Embedding:
+    table = torch.nn.Embedding(vocab_size, d_model)
+    torch.nn.init.normal_(table.weight, std=d_model**-0.5)
+    return table

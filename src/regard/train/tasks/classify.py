@@ -1,0 +1,95 @@
+"""Texts with labels: a TSV of text and label."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.classifier import Classifier
+from regard.data.batch import Batch, collate_labels
+from regard.data.batching import PairBatches
+from regard.data.corpus import Pair, Report
+from regard.errors import UserError
+from regard.models import Model
+from regard.text.tokenizer import ListTokenizer, TokenizerPair, train_tokenizer
+from regard.train.log import RunLog
+from regard.train.tasks.task import Data, Files, check_tokenizer, sample
+from regard.train.tasks.translate import Split, corpus_of, no_pairs, split_pairs
+from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
+
+_MOST_LABELS = 1_000
+
+
+class Classification:
+    noun: str = "text-classification"
+    kinds: tuple[str, ...] = ("encoder",)
+    example: str = 'regard classify DIR --text "…"'
+
+    def tokenizers(self, files: Files) -> TokenizerPair:
+        check_tokenizer(files.recipe)
+        corpus = corpus_of(files, files.train)
+        pairs = sample(corpus.pairs(Report()), files.recipe.train.seed)
+        if not pairs:
+            raise UserError(no_pairs(corpus))
+        texts, labels = zip(*pairs, strict=True)
+        return TokenizerPair(train_tokenizer(texts, files.recipe.tokenizer), label_tokenizer(labels))
+
+    def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data:
+        recipe = files.recipe
+        split = split_pairs(files, tokenizers, log)
+        batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, collate=collate_labels)
+        texts = split.valid_texts(len(split.valid_rows))
+        return Data(batches, LabelValidator(split, texts, tokenizers, recipe.valid, recipe.batch.tokens))
+
+
+def label_tokenizer(labels: Sequence[str]) -> ListTokenizer:
+    """A label is one token, blanks and all."""
+    names = sorted(set(labels))
+    if len(names) > _MOST_LABELS:
+        raise UserError(
+            f"{len(names):,} different labels; the second column must be a label, of {_MOST_LABELS} at most"
+        )
+    return ListTokenizer("label", names)
+
+
+@dataclass(frozen=True)
+class LabelValidator:
+    split: Split
+    texts: Sequence[Pair]
+    tokenizers: TokenizerPair
+    config: ValidConfig
+    batch_tokens: int
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.split.valid.fingerprint, self.split.valid_rows)
+
+    @property
+    def size(self) -> int:
+        return len(self.split.valid_rows)
+
+    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
+        model.eval()
+        loss = mean_loss(model, self._batches(), device, check_stop)
+        texts, labels = [text for text, _ in self.texts], [label for _, label in self.texts]
+        answers = [c.label for c in Classifier(model, self.tokenizers, device).classify(texts)]
+        scores = label_scores(labels, answers)
+        shown = tuple(zip(texts, labels, answers, strict=True))[: self.config.samples]
+        return Validation(loss, scores["accuracy"], scores, samples=shown)
+
+    def _batches(self) -> Iterator[Batch]:
+        rows, store = self.split.valid_rows, self.split.valid
+        for i in range(0, len(rows), 256):
+            yield collate_labels(store.src(rows[i : i + 256]), store.tgt(rows[i : i + 256]), None)
+
+
+def label_scores(labels: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
+    """Accuracy, and the mean over the labels of F1 = 2 PR / (P + R) (macro), in per cent"""
+    gold, given = np.asarray(labels), np.asarray(answers)
+    each = []
+    for label in sorted(set(labels)):
+        hits = int(((gold == label) & (given == label)).sum())
+        each.append(2 * hits / int((gold == label).sum() + (given == label).sum()))
+    return {"accuracy": 100.0 * float((gold == given).mean()), "f1": 100.0 * float(np.mean(each))}

@@ -1,0 +1,156 @@
+"""Plain text: a language model learns what comes next, an encoder what was hidden."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.data.batch import Batch
+from regard.data.batching import BatchConfig
+from regard.data.corpus import Report
+from regard.data.text import MaskedBatches, TextBatches, TextFiles, TextStore, open_text, windows
+from regard.errors import UserError
+from regard.models import Model
+from regard.text.tokenizer import TokenizerPair, train_tokenizer
+from regard.text.vocab import PAD
+from regard.train.log import RunLog
+from regard.train.tasks.task import Data, Files, check_tokenizer, sample
+from regard.train.validate import Validation, ValidConfig, mean_loss
+
+_HOLD_OUT = 0.1  # of the text, where no validation text is given
+_MASKED_BATCHES = 16
+
+
+class LanguageModelling:
+    noun: str = "text-generation"
+    kinds: tuple[str, ...] = ("decoder",)
+    example: str = 'regard generate DIR --prompt "…"'
+
+    def tokenizers(self, files: Files) -> TokenizerPair:
+        check_tokenizer(files.recipe)
+        pieces = sample(TextFiles(files.train).pieces(Report()), files.recipe.train.seed)
+        if not pieces:
+            raise UserError(f"{files.train[0]}: no text in it")
+        tokenizer = train_tokenizer(pieces, files.recipe.tokenizer)
+        return TokenizerPair(tokenizer, tokenizer)
+
+    def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data:
+        recipe = files.recipe
+        train, valid = split_text(files, tokenizers, log)
+        context = recipe.batch.context
+        batches = TextBatches(train, recipe.batch, recipe.train.seed, context)
+        return Data(batches, TextValidator(valid, context, recipe.valid, recipe.batch))
+
+
+class MaskedTokens(LanguageModelling):
+    noun: str = "fill-mask"
+    kinds: tuple[str, ...] = ("encoder",)
+    example: str = "regard train LABELLED.tsv --recipe classifier --init DIR --out …"
+
+    def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data:
+        recipe = files.recipe
+        train, valid = split_text(files, tokenizers, log)
+        batches = MaskedBatches(train, recipe.batch, recipe.train.seed, recipe.batch.context)
+        judged = MaskedBatches(valid, recipe.batch, 0, min(recipe.batch.context, len(valid)))
+        return Data(batches, MaskedValidator(judged, recipe.valid))
+
+
+def split_text(files: Files, tokenizers: TokenizerPair, log: RunLog) -> tuple[TextStore, TextStore]:
+    """Training and validation text; without a validation file the end of the text is held out."""
+    store = open_text(files.train, tokenizers.src)
+    for line in store.report.describe("training data"):
+        log.say(line)
+    if files.valid is not None:
+        valid = open_text(files.valid, tokenizers.src)
+        for line in valid.report.describe("validation data"):
+            log.say(line)
+        return store, valid
+    cut = int(len(store) * (1 - _HOLD_OUT))
+    log.say(f"validation data: the last {len(store) - cut:,} of {len(store):,} tokens")
+    if cut == 0 or cut == len(store):
+        raise UserError(f"{len(store)} tokens are too few to hold some out; give a --valid file")
+    return _part(store, 0, cut), _part(store, cut, len(store))
+
+
+def _part(store: TextStore, start: int, end: int) -> TextStore:
+    share = (end - start) / len(store)
+    return replace(
+        store,
+        ids=store.ids[start:end],
+        n_bytes=round(store.n_bytes * share),
+        fingerprint=f"{store.fingerprint} {start} {end}",
+    )
+
+
+@dataclass(frozen=True)
+class TextValidator:
+    """Every token of the validation text, predicted from those of its window before it."""
+
+    store: TextStore
+    context: int
+    config: ValidConfig
+    batch: BatchConfig
+
+    @property
+    def fingerprint(self) -> str:
+        return self.store.fingerprint
+
+    @property
+    def size(self) -> int:
+        return len(self.store)
+
+    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
+        model.eval()
+        batches = text_batches(self.store, self.context, self.context, self.batch.tokens)
+        loss = mean_loss(model, batches, device, check_stop)
+        return Validation(loss, -loss, text_scores(loss, self.store))
+
+
+def text_scores(loss: float, store: TextStore) -> dict[str, float]:
+    """Perplexity a token, and bits per byte, which compares models of other tokenizers."""
+    bits = loss * len(store) / math.log(2)
+    return {"perplexity": math.exp(min(loss, 700.0)), "bits_per_byte": bits / max(1, store.n_bytes)}
+
+
+def text_batches(store: TextStore, context: int, stride: int, tokens: int) -> Iterator[Batch]:
+    waiting = windows(store.ids, context, stride)
+    while rows := list(islice(waiting, max(1, tokens // context))):
+        tgt_in, tgt_out = (torch.from_numpy(np.stack(side)) for side in zip(*rows, strict=True))
+        yield Batch(torch.empty(len(rows), 0, dtype=torch.int64), tgt_in, tgt_out)
+
+
+@dataclass(frozen=True)
+class MaskedValidator:
+    batches: MaskedBatches
+    config: ValidConfig
+
+    @property
+    def fingerprint(self) -> str:
+        return self.batches.fingerprint
+
+    @property
+    def size(self) -> int:
+        return len(self.batches.store)
+
+    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
+        model.eval()
+        n = min(_MASKED_BATCHES, len(self.batches.plan(0)))
+        batches = [self.batches.batch(0, i) for i in range(n)]
+        loss = mean_loss(model, batches, device, check_stop)
+        return Validation(loss, -loss, {"accuracy": 100.0 * _found(model, batches, device)})
+
+
+@torch.inference_mode()
+def _found(model: Model, batches: list[Batch], device: torch.device) -> float:
+    """The share of hidden tokens that are the model's first guess"""
+    right = total = 0
+    for batch in batches:
+        moved = batch.to(device)
+        asked = moved.tgt_out != PAD
+        right += int((model(moved).argmax(-1) == moved.tgt_out)[asked].sum())
+        total += int(asked.sum())
+    return right / max(1, total)

@@ -1,0 +1,175 @@
+"""Pairs of sentences: translation, and every other way from one text to another."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.data.batch import Batch, collate
+from regard.data.batching import PairBatches, plan
+from regard.data.corpus import Corpus, Pair, Report
+from regard.data.store import PairStore, open_store
+from regard.errors import UserError
+from regard.models import Model
+from regard.models.encoder import EncoderOnly
+from regard.search.decode import DecodeConfig
+from regard.text.dropout import BpeDropout
+from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair, train_tokenizer
+from regard.train.log import RunLog
+from regard.train.scores import ScoreOptions, corpus_scores
+from regard.train.tasks.task import Data, Files, check_tokenizer, sample
+from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
+from regard.translator import Translator
+
+_HOLD_OUT = 1_000
+
+
+class Translating:
+    noun = "translation"
+    kinds: tuple[str, ...] = ("transformer", "encoder-decoder", "decoder")
+    example = 'regard translate DIR --text "…"'
+
+    def tokenizers(self, files: Files) -> TokenizerPair:
+        check_tokenizer(files.recipe)
+        config = files.recipe.tokenizer
+        corpus = corpus_of(files, files.train)
+        pairs = sample(corpus.pairs(Report()), files.recipe.train.seed)
+        if not pairs:
+            raise UserError(no_pairs(corpus))
+        src, tgt = zip(*pairs, strict=True)
+        if config.joint:
+            joint = train_tokenizer([*src, *tgt], config)
+            return TokenizerPair(joint, joint)
+        return TokenizerPair(train_tokenizer(src, config), train_tokenizer(tgt, config))
+
+    def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data:
+        recipe = files.recipe
+        split = split_pairs(files, tokenizers, log)
+        resample = _resamplers(tokenizers, recipe.tokenizer.dropout)
+        batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, resample)
+        validator = TranslationValidator(
+            split.valid,
+            split.valid_rows,
+            split.valid_texts(recipe.valid.sentences),
+            tokenizers,
+            recipe.valid,
+            recipe.decode,
+            recipe.batch.tokens,
+        )
+        return Data(batches, validator)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training pairs and validation pairs, of files of their own or held out."""
+
+    train: PairStore
+    train_rows: NDArray[np.int64]
+    valid: PairStore
+    valid_rows: NDArray[np.int64]
+    valid_corpus: Corpus
+
+    def valid_texts(self, n: int) -> list[Pair]:
+        """The first n as they were written, which ids need not tell"""
+        numbers = self.valid.numbers[self.valid_rows[:n]]
+        wanted = set(numbers.tolist())
+        found = {i: pair for i, pair in enumerate(self.valid_corpus.pairs(Report())) if i in wanted}
+        return [found[i] for i in numbers.tolist()]
+
+
+def split_pairs(files: Files, tokenizers: TokenizerPair, log: RunLog) -> Split:
+    limit = files.recipe.batch.max_tokens
+    corpus = corpus_of(files, files.train)
+    store = open_store(corpus, tokenizers, limit)
+    for line in store.report.describe("training data"):
+        log.say(line)
+    if not len(store):
+        raise UserError(no_pairs(corpus))
+    if files.valid is not None:
+        valid_corpus = corpus_of(files, files.valid)
+        valid = open_store(valid_corpus, tokenizers, limit)
+        for line in valid.report.describe("validation data"):
+            log.say(line)
+        if not len(valid):
+            raise UserError(no_pairs(valid_corpus))
+        return Split(store, np.arange(len(store)), valid, np.arange(len(valid)), valid_corpus)
+    shuffled = np.random.Generator(np.random.Philox(key=files.recipe.train.seed)).permutation(len(store))
+    n_valid = min(_HOLD_OUT, len(store) // 20)
+    if n_valid == 0:
+        raise UserError(f"{len(store)} pairs are too few to hold some out; give --valid files")
+    log.say(f"validation data: {n_valid:,} pairs held out of the training data")
+    return Split(store, np.sort(shuffled[n_valid:]), store, np.sort(shuffled[:n_valid]), corpus)
+
+
+def corpus_of(files: Files, paths: tuple[Path, ...]) -> Corpus:
+    return Corpus(paths, files.languages)
+
+
+def no_pairs(corpus: Corpus) -> str:
+    report = Report()
+    for _ in corpus.pairs(report):
+        pass
+    return f"no usable pair of sentences: {'; '.join(report.describe(' + '.join(p.name for p in corpus.paths)))}"
+
+
+@dataclass(frozen=True)
+class TranslationValidator:
+    """The validation pairs as ids (for the loss) and as texts (for BLEU)."""
+
+    store: PairStore
+    rows: NDArray[np.int64]
+    texts: Sequence[Pair]
+    tokenizers: TokenizerPair
+    config: ValidConfig
+    decode: DecodeConfig
+    batch_tokens: int
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.store.fingerprint, self.rows)
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
+        model.eval()
+        loss = mean_loss(model, self._batches(), device, check_stop)
+        sources, references = [src for src, _ in self.texts], [tgt for _, tgt in self.texts]
+        decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
+        assert not isinstance(model, EncoderOnly)
+        translator = Translator(model, self.tokenizers, decode, device)
+        answers: list[str] = []
+        for translation in translator.stream(sources):
+            answers.append(translation.text)
+            check_stop()
+        return judged(loss, sources, references, answers, self.config)
+
+    def _batches(self) -> Iterator[Batch]:
+        src, tgt = self.store.lengths()
+        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+        for chosen in plan(lengths, self.batch_tokens, np.random.Philox(0)):
+            yield collate(self.store.src(self.rows[chosen]), self.store.tgt(self.rows[chosen]))
+
+
+def judged(
+    loss: float, sources: Sequence[str], references: Sequence[str], answers: Sequence[str], config: ValidConfig
+) -> Validation:
+    """Answers against their references: BLEU, chrF, and how many are exactly right."""
+    scores = corpus_scores(answers, references, ScoreOptions(tokenize=config.tokenize), names=("BLEU", "chrF2"))
+    bleu, chrf = scores["BLEU"], scores["chrF2"]
+    exact = 100.0 * sum(a == r for a, r in zip(answers, references, strict=True)) / len(references)
+    shown = tuple(zip(sources, references, answers, strict=True))[: config.samples]
+    values = {"bleu": bleu.score, "chrf": chrf.score, "exact": exact}
+    return Validation(loss, bleu.score, values, bleu.signature, shown)
+
+
+def _resamplers(tokenizers: TokenizerPair, dropout: float) -> tuple[BpeDropout, BpeDropout] | None:
+    src, tgt = tokenizers.src, tokenizers.tgt
+    if not dropout or not isinstance(src, SentencePieceTokenizer) or not isinstance(tgt, SentencePieceTokenizer):
+        return None
+    first = BpeDropout(src, dropout)
+    return first, first if tokenizers.joint else BpeDropout(tgt, dropout)

@@ -1,0 +1,78 @@
+"""The front door of language models: a prompt → text, a token at a time if wanted; texts → how likely they are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.data.batch import Batch
+from regard.errors import UserError
+from regard.models import Model
+from regard.models.decoder import DecoderOnly
+from regard.search.decode import DecodeConfig, SamplingConfig, decode, written
+from regard.text.tokenizer import Tokenizer, TokenizerPair
+from regard.text.vocab import BOS, EOS
+
+
+@dataclass(frozen=True)
+class Written:
+    text: str
+    """Prompt and all"""
+    score: float
+
+
+class Writer:
+    """A language model and its tokenizer. `context` is how much it saw at once when it learnt."""
+
+    def __init__(self, model: Model, tokenizers: TokenizerPair, context: int, device: torch.device) -> None:
+        if not isinstance(model, DecoderOnly):
+            raise UserError("this model does not write text; train one with --recipe gpt")
+        self.model = model
+        self.tokenizer: Tokenizer = tokenizers.tgt
+        self.context = context
+        self.device = device
+
+    def generate(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> str:
+        """The prompt and what follows it. `sampling`: temperature, top_k, top_p, seed."""
+        return prompt + "".join(self.stream(prompt, max_new_tokens, **sampling))
+
+    def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
+        """What follows the prompt, piece by piece as it is drawn."""
+        config = SamplingConfig.parse(sampling, where="generate")
+        ids, said = self.tokenizer.encode([prompt])[0], ""
+        start = len(ids)
+        while len(ids) - start < max_new_tokens:
+            # At the end of the context the newer half of it is read again, and the text goes on from there.
+            seen = ids if len(ids) < self.context else ids[-(self.context // 2) :]
+            room = min(self.context - len(seen), max_new_tokens - (len(ids) - start))
+            ended = True
+            for token in written(self.model, self._nothing(1), seen, room, config, place=len(ids)):
+                ids, ended = [*ids, token], False
+                # Half a character is not printed: what decodes may still change at its end.
+                text = self.tokenizer.decode(ids[start:])
+                if not text.endswith("\ufffd"):
+                    yield text[len(said) :]
+                    said = text
+            if ended or len(ids) < self.context:
+                return
+
+    def beam(self, prompt: str = "", max_new_tokens: int = 50, beam: int = 5, n_best: int = 1) -> list[Written]:
+        """The likeliest continuations that beam search finds."""
+        prefix = self.tokenizer.encode([prompt])[0]
+        config = DecodeConfig(beam=beam, n_best=n_best, max_len=len(prefix) + max_new_tokens)
+        found = decode(self.model, self._nothing(1), config, [prefix])[0]
+        return [Written(self.tokenizer.decode(h.ids), h.score) for h in found]
+
+    @torch.inference_mode()
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """log p of each text, its end included"""
+        scores = []
+        for ids in self.tokenizer.encode(list(texts)):
+            batch = Batch.of(self._nothing(1).src, torch.tensor([[BOS, *ids, EOS]])).to(self.device)
+            log_probs = self.model(batch).double().log_softmax(-1)
+            scores.append(float(log_probs.gather(-1, batch.tgt_out[..., None]).sum()))
+        return scores
+
+    def _nothing(self, rows: int) -> Batch:
+        empty = torch.empty(rows, 0, dtype=torch.int64, device=self.device)
+        return Batch(empty, empty, empty)
