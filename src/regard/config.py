@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -68,25 +68,44 @@ def overrides(settings: Sequence[str]) -> dict[str, Any]:
 
 def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    path = [str(part) for part in first["loc"]]
-    name = ".".join(path)
+    path, known = _walk(cls, [str(part) for part in first["loc"]])
+    name, place = ".".join(path), f"{where}: " if where else ""
     if first["type"] == "extra_forbidden":
-        known = _keys_at(cls, path[:-1])
         near = difflib.get_close_matches(path[-1], known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
-        return f"{where}: unknown key '{name}'; {hint}"
+        return f"{place}unknown key '{name}'; {hint}"
+    if first["type"] == "union_tag_not_found":
+        return f"{place}{name}: say its kind, one of {', '.join(known)}"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {name}: {message}" if name else f"{where}: {message}"
+    return f"{place}{name}: {message}" if name else f"{place}{message}"
 
 
-def _keys_at(cls: type[Config], path: Sequence[str]) -> list[str]:
+def _walk(cls: type[Config], path: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Follow an error's path through the classes → the path as the user writes it, and the keys (or kinds) there.
+
+    Where several classes are possible, pydantic puts the kind that was chosen into the path.
+    """
+    written: list[str] = []
+    options: dict[str, type[Config]] = {}
     for name in path:
-        field = cls.model_fields.get(name)
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, Config)):
-            return []
-        cls = annotation
-    return list(cls.model_fields)
+        if name in options:
+            cls, options = options[name], {}
+            continue
+        written.append(name)
+        if name not in cls.model_fields:
+            break
+        classes = _classes_in(cls.model_fields[name].annotation)
+        if len(classes) > 1:
+            options = {str(c.model_fields["kind"].default): c for c in classes}
+        elif classes:
+            cls = classes[0]
+    return written, list(options or cls.model_fields)
+
+
+def _classes_in(annotation: Any) -> list[type[Config]]:
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, Config) else []
+    return [cls for part in get_args(annotation) for cls in _classes_in(part)]
 
 
 def _first_line(error: Exception) -> str:

@@ -10,11 +10,12 @@ import torch
 
 from regard.data.batch import Batch, Ragged, collate, collate_sources
 from regard.errors import UserError
-from regard.models.record import AttentionRecord
+from regard.models.record import AttentionRecord, Weights
 from regard.search.decode import DecodeConfig, decode
 from regard.search.step import Ensemble, Hypothesis, Stepper
 from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
+from regard.text.vocab import EOS, SPECIALS
 
 _BATCH_SIZE = 16_384  # hypotheses times source tokens, decoded at once
 _STREAM_LINES = 256
@@ -53,7 +54,7 @@ class Translation:
     @cached_property
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
         """(source token, target token): where each target token's cross-attention is strongest on average."""
-        if self.attention is None:
+        if self.attention is None or not self.attention.cross.size:
             return None
         strongest = self.attention.cross.mean((0, 1))[: len(self.tokens), : len(self.source_tokens)].argmax(1)
         return tuple((int(s), t) for t, s in enumerate(strongest))
@@ -122,15 +123,20 @@ class Translator:
         s, t = len(source) + 1, len(target) + 1
         batch = Batch(padded.src[:, :s], padded.tgt_in[:, :t], padded.tgt_out[:, :t]).to(self.device)
         weights = model.attention(batch)  # type: ignore[attr-defined]
-        kinds = {
-            kind: np.stack([w[0].float().cpu().numpy() for w in getattr(weights, kind)])
-            for kind in ("encoder", "decoder", "cross")
-        }
         return AttentionRecord(
-            source_tokens=(*self.tokenizers.src.tokens(source), "</s>"),
-            target_tokens=(*self.tokenizers.tgt.tokens(target), "</s>"),
-            **kinds,
+            source_tokens=(*self.tokenizers.src.tokens(source), SPECIALS[EOS]),
+            target_tokens=(*self.tokenizers.tgt.tokens(target), SPECIALS[EOS]),
+            encoder=_stacked(weights.encoder, s, s),
+            decoder=_stacked(weights.decoder, t, t),
+            cross=_stacked(weights.cross, t, s),
         )
+
+
+def _stacked(layers: Sequence[torch.Tensor], n_from: int, n_to: int) -> Weights:
+    """The one sentence's weights [layers, heads, from, to]; a model without such attention has no layers of it."""
+    if not layers:
+        return np.zeros((0, 0, n_from, n_to), dtype=np.float32)
+    return np.stack([layer[0].float().cpu().numpy() for layer in layers])
 
 
 def device_named(name: str | None) -> torch.device:

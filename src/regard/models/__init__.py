@@ -20,7 +20,7 @@ MODELS: dict[str, tuple[type[Config], Any]] = {
 }
 
 
-def parse_config(options: Mapping[str, Any] | Config) -> ModelConfig:
+def parse_config(options: Mapping[str, Any] | Config, where: str = "model") -> ModelConfig:
     """Options with a `kind` of the table → that model's config."""
     if isinstance(options, ModelConfig):
         return options
@@ -29,7 +29,7 @@ def parse_config(options: Mapping[str, Any] | Config) -> ModelConfig:
     kind = options.get("kind", "transformer")
     if not isinstance(kind, str) or kind not in MODELS:
         raise UserError(f"model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
-    config = MODELS[kind][0].parse(dict(options), where="model")
+    config = MODELS[kind][0].parse(dict(options), where)
     assert isinstance(config, ModelConfig)
     return config
 

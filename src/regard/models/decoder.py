@@ -21,6 +21,17 @@ class DecoderOnlyConfig(Config):
     tied: bool = True
     """One matrix for the embeddings and the output layer."""
 
+    @property
+    def concatenates(self) -> bool:
+        """Whether a source can stand in front: what pads it must be left out of what a token sees"""
+        return self.decoder.kind == "transformer" and self.decoder.attention == "softmax"
+
+
+CONCATENATION = (
+    "translation by concatenation needs softmax attention: model.decoder.kind=transformer; "
+    "the other decoders write text, or translate behind an encoder"
+)
+
 
 class DecoderOnly(nn.Module):
     """p(y_t | y_<t), or with a source p(y_t | x, SEP, y_<t): one sequence, and only its target is asked for."""
@@ -78,10 +89,7 @@ class DecoderOnly(nn.Module):
 
     def _stack(self) -> StackDecoder:
         if not isinstance(self.decoder, StackDecoder) or not self.decoder.masks:
-            raise UserError(
-                "translation by concatenation needs softmax attention: model.decoder.kind=transformer; "
-                "the other decoders write text, or translate behind an encoder"
-            )
+            raise UserError(CONCATENATION)
         return self.decoder
 
 

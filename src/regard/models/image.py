@@ -1,9 +1,10 @@
 """An encoder of pictures: regions take the place of words."""
 
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.models.parts import Memory
@@ -23,6 +24,14 @@ class ImageEncoderConfig(StackConfig):
     n_heads: int = Field(4, ge=1)
     d_ff: int = Field(256, ge=1)
     n_layers: int = Field(2, ge=1)
+
+    @model_validator(mode="after")
+    def regions_fit(self) -> Self:
+        if self.size % self.patch:
+            raise ValueError(f"patch={self.patch} must divide size={self.size}")
+        if self.eyes == "convolutions" and self.patch & (self.patch - 1):
+            raise ValueError(f"patch={self.patch} must be a power of two for convolutions")
+        return self
 
     @property
     def regions(self) -> int:
@@ -54,12 +63,10 @@ def _patches(config: ImageEncoderConfig) -> nn.Module:
 
 
 def _convolutions(config: ImageEncoderConfig) -> nn.Module:
-    """3×3 convolutions, then the mean of each region."""
-    half = max(8, config.d_model // 2)
-    return nn.Sequential(
-        nn.Conv2d(3, half, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(half, config.d_model, 3, padding=1),
-        nn.ReLU(),
-        nn.AvgPool2d(config.patch),
-    )
+    """Each convolution halves the sides, until a place is a region."""
+    n = config.patch.bit_length() - 1
+    widths = [3, *(max(8, config.d_model >> (n - 1 - i)) for i in range(n - 1)), config.d_model]
+    layers: list[nn.Module] = []
+    for d_in, d_out in pairwise(widths):
+        layers += [nn.Conv2d(d_in, d_out, kernel_size=4, stride=2, padding=1), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])

@@ -123,7 +123,7 @@ class SelectiveStateSpace(nn.Module):
         """x [B, T, E] and the state before it [B, E, N] → y [B, T, E] and the state after it."""
         a, b, c = self._discretise(x)
         states = scan(a, b, h)
-        return self._read(x, states, c), states[:, -1]
+        return self._read(x, states, c), states[:, -1].clone()  # a view would keep all of them
 
     def _discretise(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x [B, T, E] → Ā = exp(ΔA) and B̄x = ΔBx [B, T, E, N], C [B, T, N]"""

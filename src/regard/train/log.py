@@ -68,7 +68,7 @@ class RunLog:
         self.record(step, **values)
         text = f"loss {values['loss']:.3f}  lr {values['lr']:.2e}  {values['tokens_per_second']:,.0f} target tokens/s"
         if self._bar:
-            self._bar.update(self._task, completed=step, description=text)
+            self._bar.update(self._task, completed=step, total=total, description=text)
         else:
             rate = (time.monotonic() - self._started) / max(1, step - self._first)
             self.say(f"step {step:,}/{total:,}  {text}  {_minutes(rate * (total - step))} left")

@@ -14,6 +14,7 @@ from regard.data.batch import edge
 from regard.data.batching import BatchConfig
 from regard.errors import UserError
 from regard.models import ModelConfig
+from regard.models.decoder import CONCATENATION, DecoderOnlyConfig
 from regard.models.encdec import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
@@ -34,7 +35,13 @@ class Recipe(Config):
     @field_validator("model", mode="before")
     @classmethod
     def model_by_kind(cls, options: Any) -> ModelConfig:
-        return models.parse_config(options)
+        return models.parse_config(options, where="")
+
+    @model_validator(mode="after")
+    def source_can_stand_in_front(self) -> Self:
+        if self.task == "translate" and isinstance(self.model, DecoderOnlyConfig) and not self.model.concatenates:
+            raise ValueError(CONCATENATION)
+        return self
 
     @model_validator(mode="after")
     def positions_suffice(self) -> Self:

@@ -28,7 +28,10 @@ from regard.translator import device_named
 _MARK = "# The resolved recipe of this run of regard."
 
 # A resumed run may differ in these and still be the same run.
-_MAY_DIFFER = {"train.steps", "train.seconds", "train.patience", "train.log_every", "train.tensorboard", "batch.workers"}
+_MAY_DIFFER = {
+    *("train.steps", "train.seconds", "train.patience", "train.log_every", "train.tensorboard"),
+    "batch.workers",
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Result:
 
 def train(run: Run) -> Result:
     """Train, average and save; the folder is then a bundle. Raises Stopped when a signal ends it early."""
+    _check_kind(run.recipe)
     _claim(run)
     log = RunLog(run.out, run.recipe.train.tensorboard)
     tokenizers = _tokenizers(run, log)
@@ -79,6 +83,14 @@ def train(run: Run) -> Result:
     log.say(f"kept {kept}: validation {validation.describe()}")
     log.close()
     return Result(run.out, progress, validation)
+
+
+def _check_kind(recipe: Recipe) -> None:
+    kinds = task_named(recipe.task).kinds
+    if recipe.model.kind not in kinds:
+        raise UserError(
+            f"task {recipe.task} needs model.kind={' or '.join(kinds)}, not {recipe.model.kind}; look at --recipe"
+        )
 
 
 def languages_of(files: Sequence[Path]) -> tuple[str, str]:
@@ -138,11 +150,7 @@ def _tokenizers(run: Run, log: RunLog) -> TokenizerPair:
 
 def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
     recipe = run.recipe
-    task = task_named(recipe.task)
-    if recipe.model.kind not in task.kinds:
-        kinds = " or ".join(task.kinds)
-        raise UserError(f"task {recipe.task} needs model.kind={kinds}, not {recipe.model.kind}; look at --recipe")
-    data = task.data(run.files, tokenizers, run.out, log)
+    data = task_named(recipe.task).data(run.files, tokenizers, run.out, log)
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
     device = device_named(run.device)

@@ -1,0 +1,104 @@
+"""Word alignments: read from cross-attention, and held against gold ones."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.corpus import read_lines
+from regard.errors import UserError
+from regard.models.record import AttentionRecord
+from regard.text.clean import clean
+from regard.text.vocab import SPECIALS, UNK
+from regard.translator import Translator
+
+Links = set[tuple[int, int]]
+"""(source word, target word)"""
+_OUTSIDE = -1
+_MARK = "▁"
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The links of a sentence pair: `possible` ones may be found, `sure` ones, which are among them, should be."""
+
+    sure: Links
+    possible: Links
+
+
+def word_alignment(record: AttentionRecord, layer: int | None = None) -> Links:
+    """For each target word the source word with most of its attention, averaged over heads and layers (or of one)."""
+    weights = word_weights(record, layer)
+    if not weights.size:
+        return set()
+    return {(int(i), j) for j, i in enumerate(weights.argmax(1))}
+
+
+def word_weights(record: AttentionRecord, layer: int | None = None) -> NDArray[np.float32]:
+    """Cross-attention [target words, source words]: summed over a source word's pieces, mean over a target word's.
+
+    Special tokens belong to no word, so that a row may sum to less than one.
+    """
+    chosen = record.cross if layer is None else record.cross[layer : layer + 1]
+    rows, columns = _membership(record.target_tokens), _membership(record.source_tokens)
+    pieces_a_word = np.maximum(rows.sum(0), 1.0)
+    weights: NDArray[np.float32] = (rows / pieces_a_word).T @ chosen.mean((0, 1)) @ columns
+    return weights
+
+
+def words_of(tokens: Sequence[str]) -> list[int]:
+    """The word that each token belongs to; −1: to none, as specials and spaces."""
+    # Of a tokenizer of words every token is marked, and only the unknown one lacks the mark.
+    whole = _MARK not in tokens and all(t.startswith(_MARK) or t in SPECIALS for t in tokens)
+    places, word, fresh = [], -1, True
+    for token in tokens:
+        if token.isspace():
+            fresh = True
+            places.append(_OUTSIDE)
+        elif token in SPECIALS and token != SPECIALS[UNK]:
+            places.append(_OUTSIDE)
+        else:
+            word += fresh or token.startswith(_MARK) or (whole and token == SPECIALS[UNK])
+            fresh = False
+            places.append(word)
+    return places
+
+
+def error_rate(found: Iterable[Links], gold: Iterable[Gold]) -> float:
+    """AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences (Och & Ney 2003); 0 is perfect."""
+    hits = total = 0
+    for links, right in zip(found, gold, strict=True):
+        hits += len(links & right.sure) + len(links & right.possible)
+        total += len(links) + len(right.sure)
+    return 1.0 - hits / total if total else 0.0
+
+
+def read_alignments(path: Path) -> list[Gold]:
+    """A line a pair: `0-0 1-2` are sure links, source-target from 0; `1?2` is a possible one."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    rows = []
+    for number, line in enumerate(read_lines(path), start=1):
+        sure, possible = Links(), Links()
+        for link in line.decode("utf-8", "replace").split():
+            i, mark, j = link.partition("?" if "?" in link else "-")
+            if not (i.isdecimal() and j.isdecimal()):
+                raise UserError(f"{path}, line {number:,}: '{link}' is no link; write source-target as in 0-0 1-2")
+            (possible if mark == "?" else sure).add((int(i), int(j)))
+        rows.append(Gold(sure, possible | sure))
+    return rows
+
+
+def forced_attention(translator: Translator, source: str, target: str) -> AttentionRecord:
+    """Where the model looks while it is made to say `target`"""
+    [src] = translator.tokenizers.src.encode([clean(source)])
+    [tgt] = translator.tokenizers.tgt.encode([clean(target)])
+    return translator.attention(src, tgt)
+
+
+def _membership(tokens: Sequence[str]) -> NDArray[np.float32]:
+    """[tokens, words]: 1 where the token belongs to the word"""
+    places = np.asarray(words_of(tokens))
+    return (places[:, None] == np.arange(places.max(initial=-1) + 1)).astype(np.float32)
