@@ -46,6 +46,10 @@ def test_it_writes_on_from_a_prompt_and_the_same_seed_writes_the_same(writer: tu
     assert "".join(model.stream("the cat", 60, temperature=0.2)) == drawn.removeprefix("the cat")
     likely, unlikely = model.score(["the cat sat on the mat.", "tac eht tas no eht tam."])
     assert likely > unlikely
+    proposed = model.next("the cat sat on the ", k=3)
+    assert proposed[0][0] == "m" and proposed[0][1] > 0.5 and sum(p for _, p in proposed) <= 1
+    shown = regard("generate", run, "--prompt", "the cat sat on the ", "--next", "2").stdout.splitlines()
+    assert shown[0] == f"{proposed[0][1]:.4f}\tm" and len(shown) == 2
     beam = regard(
         "generate", run, "--prompt", "the dog", "--beam", "3", "--n-best", "2", "--max-new-tokens", "9"
     ).stdout

@@ -56,6 +56,15 @@ class Writer:
             if ended or len(ids) < self.context:
                 return
 
+    @torch.inference_mode()
+    def next(self, prompt: str = "", k: int = 10) -> list[tuple[str, float]]:
+        """The k likeliest next tokens and their probabilities, likeliest first"""
+        ids = [BOS, *self.tokenizer.encode([prompt])[0][-(self.context - 1) :]]
+        batch = Batch(self._nothing(1).src, torch.tensor([ids], device=self.device), self._nothing(1).tgt_out)
+        probabilities = self.model(batch)[0, -1].double().softmax(-1)
+        top = probabilities.topk(min(k, len(probabilities)))
+        return list(zip(self.tokenizer.tokens(top.indices.tolist()), top.values.tolist(), strict=True))
+
     def beam(self, prompt: str = "", max_new_tokens: int = 50, beam: int = 5, n_best: int = 1) -> list[Written]:
         """The likeliest continuations that beam search finds."""
         prefix = self.tokenizer.encode([prompt])[0]

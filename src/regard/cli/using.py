@@ -81,6 +81,9 @@ def generate(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same text.")] = 1,
     beam: Annotated[int | None, typer.Option(min=1, help="Search for the likeliest text instead of drawing.")] = None,
     n_best: Annotated[int, typer.Option(min=1, help="With --beam: so many texts, with their scores.")] = 1,
+    next_: Annotated[
+        int | None, typer.Option("--next", min=1, help="Print only the so many likeliest next tokens.")
+    ] = None,
     device: Device = None,
 ) -> None:
     """Write on from a prompt, token by token, with a language model."""
@@ -88,6 +91,10 @@ def generate(
 
     writer = _loaded(folder, Writer, "language model (--recipe gpt)", device)
     with quiet_if_reader_leaves():
+        if next_:
+            for token, probability in writer.next(prompt, next_):
+                say(f"{probability:.4f}\t{token}")
+            return
         if beam:
             for text in writer.beam(prompt, max_new_tokens, max(beam, n_best), n_best):
                 say(f"{text.score:.4f}\t{text.text}" if n_best > 1 else text.text)

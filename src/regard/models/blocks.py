@@ -27,17 +27,21 @@ def _residual(config: LayerConfig) -> Residual:
 
 
 class EncoderLayer(nn.Module):
-    def __init__(self, config: LayerConfig, mixer: nn.Module) -> None:
+    """Without a mixer every token goes through alone."""
+
+    def __init__(self, config: LayerConfig, mixer: nn.Module | None) -> None:
         super().__init__()
         self.mixer = mixer
         self.feedforward = feed_forward(config.heads.d_model, config.d_ff, config.activation, config.bias)
-        self.around_mixer = _residual(config)
+        self.around_mixer = None if mixer is None else _residual(config)
         self.around_feedforward = _residual(config)
 
     def forward(self, x: Tensor, mask: Tensor | None, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
         """x [B, S, D], mask [B, 1, 1, S] → [B, S, D] and the weights [B, H, S, S] if asked for"""
-        y, weights = self.mixer(self.around_mixer.enter(x), mask, need_weights)
-        x = self.around_mixer.leave(x, y)
+        weights = None
+        if self.mixer is not None and self.around_mixer is not None:
+            y, weights = self.mixer(self.around_mixer.enter(x), mask, need_weights)
+            x = self.around_mixer.leave(x, y)
         h = self.around_feedforward.enter(x)
         return self.around_feedforward.leave(x, self.feedforward(h)), weights
 
@@ -45,7 +49,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """With a `d_memory`, cross-attention to a source stands between the mixer and the feed-forward part."""
 
-    def __init__(self, config: LayerConfig, mixer: nn.Module, d_memory: int | None) -> None:
+    def __init__(self, config: LayerConfig, mixer: nn.Module | None, d_memory: int | None) -> None:
         super().__init__()
         self.mixer: Any = mixer
         self.cross = None if d_memory is None else MultiHeadAttention(config.heads, d_memory)

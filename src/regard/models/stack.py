@@ -13,7 +13,7 @@ from regard.models.parts import Decoded, Memory, mean_of, present
 from regard.nn.attention import Heads, SelfAttention
 from regard.nn.cache import KeyValue
 from regard.nn.embedding import Add, Concatenate, Embedding
-from regard.nn.mixers import Alone, BidirectionalStateSpace, LinearAttention, StateSpace, Window
+from regard.nn.mixers import BidirectionalStateSpace, LinearAttention, StateSpace, Window
 from regard.nn.positions import POSITIONS
 from regard.nn.residual import NORMS
 from regard.text.vocab import PAD
@@ -76,7 +76,7 @@ class StackConfig(Config):
     def layer(self) -> LayerConfig:
         return LayerConfig(self.heads, self.d_ff, self.dropout, self.norm, self.norm_kind, self.activation, self.bias)
 
-    def mixer(self, causal: bool) -> nn.Module:
+    def mixer(self, causal: bool) -> nn.Module | None:
         if self.attention == "linear":
             return LinearAttention(self.heads, causal, self.feature)
         return SelfAttention(self.heads, causal, self.positions)
@@ -87,7 +87,7 @@ class SsmConfig(StackConfig):
     positions: Position = "none"
     d_state: int = Field(16, ge=1)
 
-    def mixer(self, causal: bool) -> nn.Module:
+    def mixer(self, causal: bool) -> nn.Module | None:
         return (StateSpace if causal else BidirectionalStateSpace)(self.d_model, self.d_state)
 
 
@@ -98,8 +98,8 @@ class FeedForwardConfig(StackConfig):
     window: int = Field(4, ge=1)
     """Tokens that a decoder's first layer sees at once."""
 
-    def mixer(self, causal: bool) -> nn.Module:
-        return Window(self.d_model, self.window) if causal else Alone()
+    def mixer(self, causal: bool) -> nn.Module | None:
+        return Window(self.d_model, self.window) if causal else None
 
 
 class StackEncoder(nn.Module):

@@ -122,10 +122,3 @@ class Window(nn.Module):
 
     def _slide(self, x: Tensor) -> Tensor:
         return self.join(x.unfold(1, self.window, 1).transpose(-2, -1).flatten(2))
-
-
-class Alone(nn.Module):
-    """No token sees another: what is left of a layer is its feed-forward part."""
-
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False) -> Mixed:
-        return torch.zeros_like(x), None
