@@ -61,7 +61,7 @@ def test_shapes_come_back_as_they_were_drawn(tmp_path: Path) -> None:
         assert [(r["word"], tuple(r["box"])) for r in row["regions"]] == list(scene.regions)
 
 
-@pytest.mark.parametrize("name", ["grammar", "sort", "shapes"])
+@pytest.mark.parametrize("name", ["grammar", "sort", "shapes", "stories"])
 def test_the_same_options_give_the_same_bytes_and_may_be_written_again(tmp_path: Path, name: str) -> None:
     write_dataset(name, tmp_path / "a", DatasetOptions(size=20))
     first = contents(tmp_path / "a")
@@ -86,7 +86,9 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     for options, word in (
         (["nothing", tmp_path / "x"], "grammar"),
+        (["stories", tmp_path / "x", "--min-len", 4], "--min-len"),
         (["grammar", tmp_path / "x", "--max-len", 9], "--max-len"),
+        (["stories", tmp_path / "x", "--size", 0], "--size 0"),
         (["copy", tmp_path / "x", "--min-len", 9, "--max-len", 8], "--min-len"),
         (["copy", tmp_path / "x", "--min-len", 1, "--max-len", 1], "longer"),
     ):

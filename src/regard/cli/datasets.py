@@ -11,7 +11,7 @@ from regard.errors import UserError
 
 @app.command()
 def data(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="grammar, copy, reverse, sort or shapes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="grammar, copy, reverse, sort, shapes or stories.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write: a new or empty one.")],
     size: Annotated[
         int | None, typer.Option(help="Training examples; validation and test get a tenth at most.")
@@ -23,7 +23,7 @@ def data(
     test_min_len: Annotated[int | None, typer.Option(help="Toys: of a test line.  [default: --min-len]")] = None,
     test_max_len: Annotated[int | None, typer.Option(help="Toys: of a test line.  [default: --max-len]")] = None,
 ) -> None:
-    """Write a built-in dataset as files: sentence pairs with alignments, toy tasks, pictures with captions."""
+    """Write a built-in dataset as files: aligned sentence pairs, toy tasks, captioned pictures, summed up stories."""
     from regard.data.builtin import PICTURES, DatasetOptions, write_dataset
     from regard.data.toys import TASKS
 

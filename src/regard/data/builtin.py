@@ -7,11 +7,12 @@ from pathlib import Path
 
 from regard.data import grammar, shapes
 from regard.data.pictures import save_picture
+from regard.data.stories import stories
 from regard.data.toys import TASKS, toy_pairs
 from regard.errors import UserError
 from regard.files import new_folder, write_atomically
 
-NAMES = ("grammar", *TASKS, "shapes")
+NAMES = ("grammar", *TASKS, "shapes", "stories")
 PICTURES = "pictures"
 _ABOUT = "dataset.json"
 _SIZES = {"train": 24_000, "valid": 500, "test": 1_000}
@@ -51,7 +52,7 @@ def write_dataset(name: str, out: Path, options: DatasetOptions) -> list[Path]:
     """Write the dataset into the folder `out` → its files (of the pictures, their folder).
 
     grammar: {train,valid,test}.{en,fr,align}; toys: {train,valid,test}.{src,tgt}; shapes: {train,valid,test}.tsv,
-    regions.jsonl and pictures/. The same options give the same bytes.
+    regions.jsonl and pictures/; stories: {train,valid,test}.{text,summary}. The same options give the same bytes.
     """
     if name not in NAMES:
         raise UserError(f"dataset '{name}' is unknown; choose one of {', '.join(NAMES)}")
@@ -60,6 +61,8 @@ def write_dataset(name: str, out: Path, options: DatasetOptions) -> list[Path]:
         lines = _shape_lines(scenes)
     elif name == "grammar":
         lines = _grammar_lines(options)
+    elif name == "stories":
+        lines = _story_lines(options)
     else:
         lines = _toy_lines(name, options)
     pictures = {PICTURES} if scenes else set()
@@ -116,6 +119,14 @@ def _toy_lines(task: str, options: DatasetOptions) -> Lines:
         taken |= {src for src, _ in pairs}
         lines[f"{split}.src"], lines[f"{split}.tgt"] = ([pair[side] for pair in pairs] for side in (0, 1))
     return {f"{split}.{side}": lines[f"{split}.{side}"] for split in _SIZES for side in ("src", "tgt")}
+
+
+def _story_lines(options: DatasetOptions) -> Lines:
+    lines: Lines = {}
+    for split, told in stories(options.sizes(_SIZES), options.seed).items():
+        lines[f"{split}.text"] = [story.text for story in told]
+        lines[f"{split}.summary"] = [story.summary for story in told]
+    return lines
 
 
 def _shape_lines(scenes: Mapping[str, Sequence[shapes.Scene]]) -> Lines:
