@@ -124,9 +124,9 @@ def test_captions(tmp_path: Path) -> None:
     text = regard("caption", out, picture).stdout.strip()
     model = library.load(out)
     assert isinstance(model, library.Captioner)
-    [caption] = model.caption([picture])
+    [caption] = model.caption([picture], attention=True)
     assert caption.text == text
-    assert caption.regions.shape == (1, 4, len(caption.tokens) + 1, 6, 6)
+    assert caption.regions is not None and caption.regions.shape == (1, 4, len(caption.tokens) + 1, 6, 6)
     np.testing.assert_allclose(caption.regions.sum((-2, -1)), 1.0, atol=1e-5)
     judged = regard("evaluate", out, data / "test.tsv", "--regions", data / "regions.jsonl", "--json")
     assert judged.returncode == 0, judged.stderr

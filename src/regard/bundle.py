@@ -16,6 +16,7 @@ from regard.models.weights import load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 
+TaskName = Literal["translate", "text", "masked", "classify", "caption"]
 SCHEMA: Literal[1] = 1
 """Raised when older versions can no longer read the directory; CHANGELOG.md says so."""
 
@@ -23,7 +24,7 @@ SCHEMA: Literal[1] = 1
 class BundleConfig(Config):
     schema_version: Literal[1] = SCHEMA
     regard: str = __version__
-    task: Literal["translate", "text", "masked", "classify", "caption"] = "translate"
+    task: TaskName = "translate"
     languages: tuple[str, str] = ("src", "tgt")
     context: int = 256
     """Language models: tokens that they saw at once when they learnt"""
@@ -40,7 +41,7 @@ class Bundle:
     tokenizers: TokenizerPair
     languages: tuple[str, str]
     decode: DecodeConfig
-    task: str = "translate"
+    task: TaskName = "translate"
     context: int = 256
 
     def save(self, folder: Path, card: str) -> None:

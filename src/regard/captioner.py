@@ -19,6 +19,7 @@ from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import BOS, EOS
 
+Regions = NDArray[np.float32]
 _BATCH = 64
 
 
@@ -27,8 +28,8 @@ class Caption:
     text: str
     score: float
     tokens: tuple[str, ...]
-    regions: NDArray[np.float32]
-    """[layers, heads, tokens + 1, rows, columns]: where each token (EOS is the last) looked; each map sums to one"""
+    regions: Regions | None = None
+    """[layers, heads, tokens + 1, rows, columns]: where each token (EOS is the last) looked, if asked for"""
 
 
 class Captioner:
@@ -36,36 +37,50 @@ class Captioner:
         if not isinstance(model, EncoderDecoder) or not isinstance(model.encoder, ImageEncoder):
             raise UserError("this model takes no pictures; train one with --recipe caption")
         self.size = model.encoder.size
+        self.n_regions = model.encoder.regions
         self.model = model
         self.tokenizers = tokenizers
         self.config = config
         self.device = device
 
-    def caption(self, pictures: Sequence[Path | str | Picture], **options: object) -> list[Caption]:
+    def caption(
+        self, pictures: Sequence[Path | str | Picture], *, attention: bool = False, **options: object
+    ) -> list[Caption]:
         """One Caption a picture: a file, or an array uint8 [size, size, 3]. `options` are those of DecodeConfig."""
         config = DecodeConfig.parse({**self.config.model_dump(), **options}, where="caption")
-        arrays = [load_picture(Path(p), self.size) if isinstance(p, str | Path) else p for p in pictures]
         found: list[Caption] = []
-        for i in range(0, len(arrays), _BATCH):
-            src = scaled(np.stack(arrays[i : i + _BATCH]))
+        for i in range(0, len(pictures), _BATCH):
+            src = self._pixels(pictures[i : i + _BATCH])
             nothing = torch.empty(len(src), 0, dtype=torch.int64)
-            found += self.of_batch(Batch(src, nothing, nothing), config, attention=True)
+            found += self.of_batch(Batch(src, nothing, nothing), config, attention)
         return found
 
     @torch.inference_mode()
     def of_batch(self, batch: Batch, config: DecodeConfig | None = None, attention: bool = False) -> list[Caption]:
         moved = batch.to(self.device)
-        best = [row[0] for row in decode(self.model, moved, config or self.config)]
         target = self.tokenizers.tgt
         captions = []
-        for i, hypothesis in enumerate(best):
-            regions = self._regions(moved.src[i : i + 1], hypothesis.ids) if attention else np.zeros(0, np.float32)
-            text = clean(target.decode(hypothesis.ids))
-            captions.append(Caption(text, hypothesis.score, tuple(target.tokens(hypothesis.ids)), regions))
+        for i, (best, *_) in enumerate(decode(self.model, moved, config or self.config)):
+            regions = self._regions(moved.src[i : i + 1], best.ids) if attention else None
+            captions.append(
+                Caption(clean(target.decode(best.ids)), best.score, tuple(target.tokens(best.ids)), regions)
+            )
         return captions
 
-    def _regions(self, picture: torch.Tensor, ids: tuple[int, ...]) -> NDArray[np.float32]:
+    @torch.inference_mode()
+    def attention(self, picture: Path | str | Picture, caption: str) -> tuple[list[str], Regions]:
+        """The caption's tokens, and where the model looks while it is made to say them"""
+        [ids] = self.tokenizers.tgt.encode([clean(caption)])
+        return self.tokenizers.tgt.tokens(ids), self._regions(self._pixels([picture]).to(self.device), ids)
+
+    def _pixels(self, pictures: Sequence[Path | str | Picture]) -> torch.Tensor:
+        arrays = [load_picture(Path(p), self.size) if isinstance(p, str | Path) else p for p in pictures]
+        return scaled(np.stack(arrays))
+
+    def _regions(self, picture: torch.Tensor, ids: Sequence[int]) -> Regions:
         tgt = torch.tensor([[BOS, *ids, EOS]], device=self.device)
-        weights = torch.stack([w[0] for w in self.model.attention(Batch.of(picture, tgt)).cross])
-        side = round(weights.shape[-1] ** 0.5)
-        return weights.unflatten(-1, (side, side)).float().cpu().numpy()
+        layers = [w[0] for w in self.model.attention(Batch.of(picture, tgt)).cross]
+        side = self.n_regions
+        if not layers:
+            return np.zeros((0, 0, len(ids) + 1, side, side), dtype=np.float32)
+        return torch.stack(layers).unflatten(-1, (side, side)).float().cpu().numpy()

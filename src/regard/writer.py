@@ -39,21 +39,22 @@ class Writer:
     def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
         """What follows the prompt, piece by piece as it is drawn."""
         config = SamplingConfig.parse(sampling, where="generate")
-        ids, said = self.tokenizer.encode([prompt])[0], ""
-        start = len(ids)
-        while len(ids) - start < max_new_tokens:
+        ids = self.tokenizer.encode([prompt])[0]
+        said, end = len(self.tokenizer.decode(ids)), len(ids) + max_new_tokens
+        while len(ids) < end:
             # At the end of the context the newer half of it is read again, and the text goes on from there.
-            seen = ids if len(ids) < self.context else ids[-(self.context // 2) :]
-            room = min(self.context - len(seen), max_new_tokens - (len(ids) - start))
-            ended = True
-            for token in written(self.model, self._nothing(1), seen, room, config, place=len(ids)):
-                ids, ended = [*ids, token], False
+            fits = not self.model.has_window or len(ids) < self.context
+            seen = ids if fits else ids[-(self.context // 2) :]
+            room = min(end - len(ids), self.context - len(seen) if self.model.has_window else end)
+            before = len(ids)
+            for token in written(self.model, self._nothing(1), seen, room, config, place=before):
+                ids.append(token)
                 # Half a character is not printed: what decodes may still change at its end.
-                text = self.tokenizer.decode(ids[start:])
+                text = self.tokenizer.decode(ids)
                 if not text.endswith("\ufffd"):
-                    yield text[len(said) :]
-                    said = text
-            if ended or len(ids) < self.context:
+                    yield text[said:]
+                    said = len(text)
+            if len(ids) < before + room:  # the text has ended
                 return
 
     @torch.inference_mode()
@@ -67,10 +68,13 @@ class Writer:
 
     def beam(self, prompt: str = "", max_new_tokens: int = 50, beam: int = 5, n_best: int = 1) -> list[Written]:
         """The likeliest continuations that beam search finds."""
-        prefix = self.tokenizer.encode([prompt])[0]
-        config = DecodeConfig(beam=beam, n_best=n_best, max_len=len(prefix) + max_new_tokens)
+        ids = self.tokenizer.encode([prompt])[0]
+        kept = max(1, self.context - 1 - max_new_tokens) if self.model.has_window else len(ids)
+        front, prefix = ids[: max(0, len(ids) - kept)], ids[max(0, len(ids) - kept) :]
+        options = {"beam": beam, "n_best": n_best, "max_len": len(prefix) + max_new_tokens}
+        config = DecodeConfig.parse(options, where="generate")
         found = decode(self.model, self._nothing(1), config, [prefix])[0]
-        return [Written(self.tokenizer.decode(h.ids), h.score) for h in found]
+        return [Written(self.tokenizer.decode([*front, *h.ids]), h.score) for h in found]
 
     @torch.inference_mode()
     def score(self, texts: Sequence[str]) -> list[float]:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.nn.ssm import SelectiveStateSpace, SsmState, scan
+from regard.nn.ssm import SelectiveStateSpace, SsmState, _scan_chunk, scan
 
 D = 8
 
@@ -50,6 +50,12 @@ def test_scan_and_its_gradients_equal_the_loop(length: int) -> None:
     pairs = zip(*(torch.autograd.grad((h * weight).sum(), inputs) for h in (got, expected)), strict=True)
     for ours, theirs in pairs:
         close(ours, theirs)
+
+
+def test_the_parallel_form_equals_the_steps() -> None:
+    a, b, start = rand(2, 100, 3, 4).sigmoid(), rand(2, 100, 3, 4), rand(2, 3, 4)
+    for n in (1, 7, 64):
+        close(_scan_chunk(a[:, :n], b[:, :n], start), loop(a[:, :n], b[:, :n], start))
 
 
 def test_scan_outlives_products_that_underflow() -> None:

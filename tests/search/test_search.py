@@ -47,7 +47,8 @@ class TableState:
 class Table:
     """A model that looks up p(next | tokens so far); what is not in the table is uniform."""
 
-    max_len = None
+    def room(self, batch: Batch) -> None:
+        return None
 
     def __init__(self, table: dict[tuple[int, ...], Sequence[float]], n_vocab: int) -> None:
         self.table = {key: torch.tensor(p, dtype=torch.float64) for key, p in table.items()}
@@ -173,7 +174,8 @@ def test_a_sentence_alone_is_the_same_as_in_any_batch(config: DecodeConfig) -> N
 class Uncached:
     """The same model, fed the whole prefix at every step."""
 
-    max_len = None
+    def room(self, batch: Batch) -> None:
+        return None
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
@@ -318,7 +320,7 @@ def test_learned_positions_bound_the_length(beam: int) -> None:
     model = tiny_model(positions="learned", max_len=8)
     for row in decode(model, collate_sources(SOURCES), DecodeConfig(beam=beam)):
         assert len(row[0].ids) <= 7
-    assert Ensemble([model, tiny_model()]).max_len == 8
+    assert Ensemble([model, tiny_model()]).room(collate_sources(SOURCES)).tolist() == [7] * len(SOURCES)
 
 
 def test_more_hypotheses_than_places_is_refused() -> None:

@@ -50,8 +50,9 @@ Files = dict[str, tuple[Path, ...]]
 
 
 def trained(name: str, files: Files, out: Path, *more: str, init: Path | None = None) -> FrontDoor:
-    recipe = load_recipe(name, settings=(*SMALL, *more))
-    result = train(Run(recipe, files[recipe.task], None, out, device="cpu", init=init))
+    start = (f"train.init={init}",) if init else ()
+    recipe = load_recipe(name, settings=(*SMALL, *more, *start))
+    result = train(Run(recipe, files[recipe.task], None, out, device="cpu"))
     assert np.isfinite(result.validation.loss)
     return load(out, device="cpu")
 

@@ -52,6 +52,11 @@ def evaluate(
     if output and not output.parent.is_dir():
         raise UserError(f"--output {output}: there is no folder {output.parent}")
     options = ScoreOptions(tokenize, lowercase)
+    two = {"--baseline": baseline, "--beam": beam, "--output": output, "--lowercase": lowercase}
+    one = {"--stride": stride, "--regions": regions}
+    idle = next((name for name, value in (two if len(files) == 1 else one).items() if value), None)
+    if idle:
+        raise UserError(f"{idle} does not act on {'one file' if len(files) == 1 else 'SRC and REF'}; leave it out")
     if len(files) == 1:
         judgement = judge(folder, files[0], checked_device(device), stride, regions)
         say(json.dumps(judgement.to_json(), indent=2) if as_json else judgement.to_text())
@@ -146,6 +151,10 @@ def scaling(
     """Time and memory of one layer against the length of the sequence: recurrent, attention, linear, state space."""
     from regard.look.scaling import measure_scaling, save_scaling
 
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be made a folder ({error.strerror})") from None
     curves = measure_scaling(_rising(lengths, "--lengths"), max_seconds, checked_device(device))
     _show(*save_scaling(curves, out))
 

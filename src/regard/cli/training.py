@@ -1,5 +1,6 @@
 """Verbs that make models: demo, train, average."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,12 +75,11 @@ def train(
     from regard.train.tasks import task_named
 
     run = Run(
-        recipe=load_recipe(recipe, config, set_ or ()),
+        recipe=load_recipe(recipe, config, [*(set_ or ()), *([f"train.init={json.dumps(str(init))}"] if init else [])]),
         train=tuple(files),
         valid=tuple(valid) if valid else None,
         out=out,
         languages=_languages(languages),
-        init=init,
         device=checked_device(device),
         resume=resume,
         allow_inexact=allow_inexact,
@@ -95,7 +95,7 @@ def train(
 def average(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A directory that `regard train` wrote.")],
     last: Annotated[int | None, typer.Option(min=1, help="Mean of the last so many checkpoints.")] = None,
-    best: Annotated[int | None, typer.Option(min=1, help="Mean of the best so many by validation BLEU.")] = None,
+    best: Annotated[int | None, typer.Option(min=1, help="Mean of the best so many by validation.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the model.  [default: RUN itself]")] = None,
 ) -> None:
     """Replace a run's weights by the mean of its checkpoints."""

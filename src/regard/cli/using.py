@@ -1,6 +1,7 @@
 """Verbs that use models: translate, generate, classify, embed, caption."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,9 +88,13 @@ def generate(
     device: Device = None,
 ) -> None:
     """Write on from a prompt, token by token, with a language model."""
+    from regard.search.decode import SamplingConfig
     from regard.writer import Writer
 
     writer = _loaded(folder, Writer, "language model (--recipe gpt)", device)
+    prompt = os.fsencode(prompt).decode("utf-8", errors="replace")
+    if n_best > 1 and not beam:
+        raise UserError("--n-best only acts with --beam; add it")
     with quiet_if_reader_leaves():
         if next_:
             for token, probability in writer.next(prompt, next_):
@@ -99,9 +104,11 @@ def generate(
             for text in writer.beam(prompt, max_new_tokens, max(beam, n_best), n_best):
                 say(f"{text.score:.4f}\t{text.text}" if n_best > 1 else text.text)
             return
+        drawn = SamplingConfig.parse(
+            {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}, where="generate"
+        )
         sys.stdout.buffer.write(prompt.encode())
-        drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        for piece in writer.stream(prompt, max_new_tokens, **drawn):
+        for piece in writer.stream(prompt, max_new_tokens, **drawn.model_dump()):
             sys.stdout.buffer.write(piece.encode())
             sys.stdout.buffer.flush()
         say("")
@@ -141,8 +148,9 @@ def caption(
     from regard.captioner import Captioner
 
     captioner = _loaded(folder, Captioner, "captioner (--recipe caption)", device)
-    for path, found in zip(pictures, captioner.caption(pictures, **({"beam": beam} if beam else {})), strict=True):
-        say(f"{path}\t{found.text}" if len(pictures) > 1 else found.text)
+    with quiet_if_reader_leaves():
+        for path, found in zip(pictures, captioner.caption(pictures, **({"beam": beam} if beam else {})), strict=True):
+            say(f"{path}\t{found.text}" if len(pictures) > 1 else found.text)
 
 
 def translator_in(*folders: Path, device: str | None) -> "Translator":

@@ -11,13 +11,11 @@ from regard.data.corpus import read_lines
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.text.clean import clean
-from regard.text.vocab import SPECIALS, UNK
+from regard.text.words import words_of
 from regard.translator import Translator
 
 Links = set[tuple[int, int]]
 """(source word, target word)"""
-_OUTSIDE = -1
-_MARK = "▁"
 
 
 @dataclass(frozen=True)
@@ -46,24 +44,6 @@ def word_weights(record: AttentionRecord, layer: int | None = None) -> NDArray[n
     pieces_a_word = np.maximum(rows.sum(0), 1.0)
     weights: NDArray[np.float32] = (rows / pieces_a_word).T @ chosen.mean((0, 1)) @ columns
     return weights
-
-
-def words_of(tokens: Sequence[str]) -> list[int]:
-    """The word that each token belongs to; −1: to none, as specials and spaces."""
-    # Of a tokenizer of words every token is marked, and only the unknown one lacks the mark.
-    whole = _MARK not in tokens and all(t.startswith(_MARK) or t in SPECIALS for t in tokens)
-    places, word, fresh = [], -1, True
-    for token in tokens:
-        if token.isspace():
-            fresh = True
-            places.append(_OUTSIDE)
-        elif token in SPECIALS and token != SPECIALS[UNK]:
-            places.append(_OUTSIDE)
-        else:
-            word += fresh or token.startswith(_MARK) or (whole and token == SPECIALS[UNK])
-            fresh = False
-            places.append(word)
-    return places
 
 
 def error_rate(found: Iterable[Links], gold: Iterable[Gold]) -> float:

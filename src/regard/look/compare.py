@@ -77,6 +77,7 @@ def run_comparison(plan: Comparison) -> list[Row]:
     first = next((entrant.recipe for entrant in entrants if entrant.recipe), None)
     if first is None:
         raise UserError(entrants[0].error)
+    _hold_budget(plan)
     tokenizer = _shared_tokenizer(plan, first)
     rows = []
     for entrant in entrants:
@@ -159,6 +160,14 @@ def _claim(out: Path) -> None:
         raise UserError(f"{out}: cannot be made a folder ({error.strerror})") from None
     if not ours:
         raise UserError(f"{out}: holds files that are not of a comparison; choose a new or empty folder as --out")
+
+
+def _hold_budget(plan: Comparison) -> None:
+    """A folder has one budget: a model that goes on behind its schedule's end is not one that was trained longer."""
+    path, now = plan.out / "budget.json", {"updates": plan.updates, "seconds": plan.seconds}
+    if path.is_file() and json.loads(path.read_bytes()) != now:
+        raise UserError(f"{plan.out}: was begun with another budget of updates or seconds; choose another --out")
+    write_atomically(path, json.dumps(now).encode())
 
 
 def _shared_tokenizer(plan: Comparison, recipe: Recipe) -> Path:

@@ -24,7 +24,11 @@ class DecoderOnlyConfig(Config):
     @property
     def concatenates(self) -> bool:
         """Whether a source can stand in front: what pads it must be left out of what a token sees"""
-        return self.decoder.kind == "transformer" and self.decoder.attention == "softmax"
+        return (
+            self.decoder.kind == "transformer"
+            and self.decoder.attention == "softmax"
+            and self.decoder.score != "location"
+        )
 
 
 CONCATENATION = (
@@ -44,6 +48,8 @@ class DecoderOnly(nn.Module):
         self.decoder = make_decoder(config.decoder, tokens, None)
         self.d_model = config.decoder.d_model
         self.max_len = self.decoder.max_len
+        self.has_window = self.max_len is not None or (isinstance(self.decoder, StackDecoder) and self.decoder.masks)
+        """Whether it knows no more than so many tokens at once, and not all that it ever read"""
         self.readout, self.output = output_layer(self.decoder.d_out, tokens, config.tied)
         initialise(self)
         if config.tied:
@@ -65,12 +71,21 @@ class DecoderOnly(nn.Module):
             cross=[w[:, :, n:, :n] for w in own],
         )
 
+    def room(self, batch: Batch) -> Tensor | None:
+        """[B]: tokens a target can have at most behind its source and BOS; None: any number"""
+        return None if self.max_len is None else (self.max_len - 1 - batch.lengths).clamp(min=1)
+
     def start(self, batch: Batch) -> Any:
         state = self.decoder.start(None, batch.size)
         if batch.src.shape[1] == 0:
             return state
         ids, before = in_front(batch.src)
         stack = self._stack()
+        if self.max_len is not None and ids.shape[1] + 2 > self.max_len:
+            raise UserError(
+                f"a source of {ids.shape[1]} tokens leaves no place for its target among {self.max_len} learned "
+                "positions; split it, or train with model.decoder.max_len raised"
+            )
         return stack.read(StackState(state.layers, (), None, before), ids)[1]
 
     def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
@@ -80,6 +81,10 @@ class EncoderDecoder(nn.Module):
         memory = self.encoder(batch.src, need_weights=True)
         decoded = self.decoder(batch.tgt_in, memory, need_weights=True)
         return BatchWeights(memory.weights, decoded.own, decoded.cross)
+
+    def room(self, batch: Batch) -> Tensor | None:
+        """[B]: tokens a target can have at most, as BOS takes a place too; None: any number"""
+        return None if self.max_len is None else torch.full_like(batch.lengths, self.max_len - 1)
 
     def start(self, batch: Batch) -> Any:
         return self.decoder.start(self.encoder(batch.src), batch.size)

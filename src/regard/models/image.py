@@ -50,6 +50,7 @@ class ImageEncoder(nn.Module):
         self.stack: StackEncoder = StackEncoder(config, None)
         self.d_model = config.d_model
         self.size = config.size
+        self.regions = config.regions
 
     def forward(self, src: Tensor, need_weights: bool = False) -> Memory:
         x = self.eyes(src).flatten(2).transpose(1, 2) + self.places

@@ -46,6 +46,11 @@ class RnnDecoderConfig(Config):
     max_len: int = Field(256, ge=1)
     """Positions of the location score."""
 
+    @property
+    def longest(self) -> int | None:
+        """The longest source that has positions; None: any"""
+        return self.max_len if self.attention == "location" else None
+
     @model_validator(mode="after")
     def widths_fit(self) -> Self:
         if self.context == "input" and self.attention in ("dot", "scaled-dot", "cosine"):

@@ -41,9 +41,9 @@ class StackConfig(Config):
     join: Literal["add", "concatenate"] = "add"
     """How token and position meet: added, or concatenated and mixed by a matrix."""
     max_len: int = Field(1024, ge=1)
-    """Learned positions: the longest sequence; the others have no limit."""
+    """Learned positions and the location score: the longest sequence; the others have no limit."""
     attention: Literal["softmax", "linear"] = "softmax"
-    """linear leaves the softmax out: its cost grows with the length, not with its square."""
+    """linear leaves the softmax of self-attention out: its cost grows with the length, not with its square."""
     feature: Literal["identity", "elu"] = "elu"
     """φ of linear attention: identity is the lecture's; elu + 1 divides the weights by their sum."""
     score: Literal["dot", "scaled-dot", "cosine", "bilinear", "additive", "location"] = "scaled-dot"
@@ -57,6 +57,10 @@ class StackConfig(Config):
             raise ValueError(f"n_kv_heads={self.n_kv_heads} must divide n_heads={self.n_heads}")
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
             raise ValueError("rotary positions need heads of an even width")
+        if self.attention == "linear" and (
+            self.n_kv_heads or (self.score, self.normalise) != ("scaled-dot", "softmax")
+        ):
+            raise ValueError("attention=linear has no n_kv_heads, score or normalise; leave them out")
         if self.positions in ("rotary", "alibi") and self.attention == "linear":
             raise ValueError(f"positions={self.positions} acts on softmax attention; use sinusoidal or learned")
         return self
@@ -64,7 +68,7 @@ class StackConfig(Config):
     @property
     def longest(self) -> int | None:
         """The longest sequence that has positions; None: any"""
-        return self.max_len if self.positions == "learned" else None
+        return self.max_len if self.positions == "learned" or self.score == "location" else None
 
     @property
     def heads(self) -> Heads:

@@ -14,11 +14,11 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def load_matching(model: nn.Module, other: nn.Module) -> int:
+def load_matching(model: nn.Module, other: nn.Module, leave_out: tuple[str, ...] = ()) -> int:
     """Copy every parameter that the other model has under the same name and shape → how many numbers that were"""
     given, copied = weights_of(other), 0
     for name, parameter in model.named_parameters():
-        if name in given and given[name].shape == parameter.shape:
+        if name in given and given[name].shape == parameter.shape and not name.startswith(leave_out):
             parameter.copy_(given[name])
             copied += parameter.numel()
     if not copied:

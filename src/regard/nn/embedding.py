@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from regard.nn.positions import LearnedPositions, SinusoidalPositions
+
 
 class Add(nn.Module):
     """x + p, as in the paper"""
@@ -27,7 +29,13 @@ class Concatenate(nn.Module):
 class Embedding(nn.Module):
     """dropout(join(√D · E[id], position)); `tokens` may be shared with other embeddings and the output layer."""
 
-    def __init__(self, tokens: nn.Embedding, positions: nn.Module | None, join: nn.Module, dropout: float) -> None:
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        positions: SinusoidalPositions | LearnedPositions | None,
+        join: nn.Module,
+        dropout: float,
+    ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
@@ -53,4 +61,4 @@ class Embedding(nn.Module):
         if before is None:
             return self.positions(start, n)
         places = torch.arange(start, start + n, device=before.device) - before[:, None]
-        return self.positions(0, start + n)[places.clamp(min=0)]
+        return self.positions.at(places.clamp(min=0), start + n)

@@ -31,6 +31,10 @@ class SinusoidalPositions(nn.Module):
         places = torch.arange(start, start + n, device=self.table.device)
         return sinusoid(places, self.d_model).to(self.table.dtype)
 
+    def at(self, places: Tensor, end: int) -> Tensor:
+        """places [B, T], all before `end` → [B, T, D]"""
+        return self(0, end)[places]
+
 
 class LearnedPositions(nn.Module):
     """One trained vector a position; past the trained length there is none, which is an error."""
@@ -48,8 +52,15 @@ class LearnedPositions(nn.Module):
             )
         return self.table[start : start + n]
 
+    def at(self, places: Tensor, end: int) -> Tensor:
+        """places [B, T] → [B, T, D]; padding may stand past the table, and what it gets is never seen"""
+        return self.table[places.clamp(max=len(self.table) - 1)]
 
-POSITIONS: dict[str, type[nn.Module]] = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
+
+POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
+    "sinusoidal": SinusoidalPositions,
+    "learned": LearnedPositions,
+}
 
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:

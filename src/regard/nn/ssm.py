@@ -1,7 +1,7 @@
 """The selective state-space layer of Mamba (Gu & Dao 2023): a recurrence whose coefficients depend on the input."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +22,37 @@ class SsmState(NamedTuple):
 
 
 def scan(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
-    """h_t = a_t ⊙ h_{t−1} + b_t  with  h_{−1} = start;  a, b [B, T, E, N], start [B, E, N] → all h [B, T, E, N]
+    """h_t = a_t ⊙ h_{t−1} + b_t  with  h_{−1} = start;  a, b [B, T, E, N], start [B, E, N] → all h [B, T, E, N]"""
+    if torch.compiler.is_compiling():
+        return _states(a, b, start)  # the compiler derives and plans for itself
+    return _Scan.apply(a, b, start)
 
-    Parallel within a chunk, one chunk after the other.
-    """
+
+class _Scan(torch.autograd.Function):
+    """The gradient of a scan is a scan from the end, so that nothing but a and h need be kept for it."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, start: Tensor) -> Tensor:
+        h = _states(a, b, start)
+        ctx.save_for_backward(a, h, start)
+        return h
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """γ_t = g_t + a_{t+1} ⊙ γ_{t+1};  ∂a_t = γ_t ⊙ h_{t−1},  ∂b_t = γ_t,  ∂start = a_0 ⊙ γ_0"""
+        a, h, start = ctx.saved_tensors
+        later = torch.cat([a[:, 1:], torch.zeros_like(a[:, :1])], dim=1)
+        back = _states(later.flip(1), gradient.flip(1), torch.zeros_like(start)).flip(1)
+        return back * torch.cat([start[:, None], h[:, :-1]], dim=1), back, a[:, 0] * back[:, 0]
+
+
+def _states(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
+    """Parallel within a chunk, one chunk after the other; on a CPU, which gains nothing by it, step by step."""
+    if a.device.type == "cpu" and not torch.compiler.is_compiling():
+        h = torch.empty_like(b)
+        for t in range(b.shape[1]):
+            start = torch.addcmul(b[:, t], a[:, t], start, out=h[:, t])
+        return h
     states = []
     for a_chunk, b_chunk in zip(a.split(CHUNK, dim=1), b.split(CHUNK, dim=1), strict=True):
         states.append(_scan_chunk(a_chunk, b_chunk, start))
@@ -34,15 +61,16 @@ def scan(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
 
 
 def _scan_chunk(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
-    """`scan` of at most CHUNK positions, by doubling: after step s, b_t is the sum of the last 2s terms.
+    """A scan of at most CHUNK positions, by doubling: after step s, b_t is the sum of the last 2s terms.
 
     The pair (a, b) stands for h ↦ a h + b, and two of them compose as (a, b) ∘ (a', b') = (a a', a b' + b).
     Products only, no division by one: a product of many a < 1 may well be 0.
     """
     b = torch.cat([b[:, :1] + a[:, :1] * start[:, None], b[:, 1:]], dim=1)
-    shift = 1
     # The same steps for every length, so that a compiled graph serves them all; those past the length add zeros.
-    while shift < CHUNK:
+    most = CHUNK if torch.compiler.is_compiling() else a.shape[1]
+    shift = 1
+    while shift < most:
         b = b + a * _delay(b, shift)
         a = a * _delay(a, shift)
         shift *= 2
@@ -87,8 +115,11 @@ class SelectiveStateSpace(nn.Module):
         x, gate = self.in_proj(x).chunk(2, dim=-1)
         x = self._convolve(F.pad(x, (0, 0, self.width - 1, 0)))
         h = _wide(x.new_zeros(x.shape[0], x.shape[2], self.d_state))
+        chunks = x.split(CHUNK, dim=1)
+        if len(chunks) == 1:
+            return self._leave(self._chunk(x, h)[0], gate)
         outputs = []
-        for chunk in x.split(CHUNK, dim=1):
+        for chunk in chunks:
             # [B, T, E, N] is N times the input: a chunk of it at a time, and again in the backward pass.
             y, h = checkpoint(self._chunk, chunk, h, use_reentrant=False, preserve_rng_state=False)
             outputs.append(y)

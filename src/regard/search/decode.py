@@ -61,8 +61,8 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """The n_best hypotheses of each source, best first; `prefixes` are ids that a target must start with."""
     limits = length_limits(batch, config, prefixes)
-    if model.max_len is not None:
-        limits = limits.clamp(max=model.max_len - 1)  # BOS takes a place too
+    if (room := model.room(batch)) is not None:
+        limits = limits.minimum(room)
     constraints = _constraints(config, limits, prefixes)
     if config.sampling is not None:
         return _sample(model, batch, constraints, config, config.sampling)

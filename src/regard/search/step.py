@@ -21,8 +21,9 @@ class State(Protocol):
 class Stepper(Protocol):
     """Anything that search can decode with: a model, an ensemble, a table of probabilities."""
 
-    max_len: int | None
-    """Tokens that it can read at most; None: any number"""
+    def room(self, batch: Batch) -> Tensor | None:
+        """[B]: tokens that each target can have at most; None: any number"""
+        ...
 
     def start(self, batch: Batch) -> Any:
         """A State with one row a sentence, before the first token."""
@@ -55,7 +56,10 @@ class Ensemble:
 
     def __init__(self, members: Sequence[Stepper]) -> None:
         self.members = tuple(members)
-        self.max_len = min((m.max_len for m in members if m.max_len is not None), default=None)
+
+    def room(self, batch: Batch) -> Tensor | None:
+        rooms = [room for member in self.members if (room := member.room(batch)) is not None]
+        return torch.stack(rooms).amin(0) if rooms else None
 
     def start(self, batch: Batch) -> EnsembleState:
         return EnsembleState(tuple(member.start(batch) for member in self.members))

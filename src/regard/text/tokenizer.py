@@ -42,6 +42,11 @@ class Tokenizer(Protocol):
     """Of its file"""
 
     @property
+    def lossless(self) -> bool:
+        """Whether decoding gives back every known character, white space too"""
+        ...
+
+    @property
     def size(self) -> int: ...
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
     def decode(self, ids: Sequence[int]) -> str: ...
@@ -137,6 +142,7 @@ class ListTokenizer:
         if kind not in ("char", "word", "label"):
             raise UserError(f"tokenizer kind '{kind}' is unknown; it is char, word or label")
         self.kind = kind
+        self.lossless = kind == "char"
         self._symbols = [*SPECIALS, *symbols]
         self._ids = {symbol: i for i, symbol in enumerate(self._symbols) if i >= len(SPECIALS)}
 
@@ -182,6 +188,7 @@ class ByteTokenizer:
 
     suffix = ".json"
     size = len(SPECIALS) + 256
+    lossless = True
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[len(SPECIALS) + byte for byte in text.encode("utf-8", "replace")] for text in texts]

@@ -5,14 +5,6 @@ from regard.train.tasks import task_named
 from regard.train.trainer import Progress, Trainer
 from regard.train.validate import Validation
 
-_USE = {
-    "translate": 'print(regard.load("this-folder").translate(["…"])[0].text)',
-    "text": 'print(regard.load("this-folder").generate("…", temperature=0.8))',
-    "masked": 'print(regard.load("this-folder").embed(["…"]))',
-    "classify": 'print(regard.load("this-folder").classify(["…"])[0].label)',
-    "caption": 'print(regard.load("this-folder").caption(["picture.png"])[0].text)',
-}
-
 
 def model_card(
     recipe: Recipe,
@@ -22,7 +14,8 @@ def model_card(
     validation: Validation,
     kept: str,
 ) -> str:
-    noun = task_named(recipe.task).noun
+    task = task_named(recipe.task)
+    noun = task.noun
     translates = recipe.task == "translate"
     parameters = sum(p.numel() for p in trainer.model.parameters())
     known = [lang for lang in languages if translates and lang not in ("src", "tgt")]
@@ -48,7 +41,7 @@ A {noun} model trained with regard.
 ```python
 import regard
 
-{_USE[recipe.task]}
+{task.code}
 ```
 
 It knows text like that of its training data; on other text it does worse, and it may be wrong or carry over biases of

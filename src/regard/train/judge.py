@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.captioner import Caption, Captioner
+from regard.captioner import Captioner
 from regard.classifier import Classifier
 from regard.data.corpus import Corpus, Report
 from regard.data.pictures import read_captions
 from regard.data.text import open_text
 from regard.errors import UserError
 from regard.loading import load
+from regard.text.words import words_of
 from regard.train.scores import ScoreOptions, corpus_scores
 from regard.train.tasks.classify import label_scores
 from regard.train.tasks.text import text_batches, text_scores
@@ -60,20 +61,28 @@ def judge(
 def judge_text(writer: Writer, path: Path, stride: int | None = None) -> Judgement:
     """Perplexity and bits per byte of a text; a smaller stride gives every token more of what stands before it."""
     store = open_text([path], writer.tokenizer)
+    if not store.n_bytes:
+        raise UserError(f"{path}: no text in it")
     stride = stride or writer.context
     batches = text_batches(store, writer.context, stride, _BATCH_TOKENS)
     loss = mean_loss(writer.model, batches, writer.device, lambda: None)
-    note = f"context {writer.context}, stride {stride}"
-    return Judgement({"tokens": len(store), "loss": loss, **text_scores(loss, store)}, (note,))
+    notes = (f"context {writer.context}, stride {stride}", *_notes(store.report))
+    return Judgement({"tokens": len(store), "loss": loss, **text_scores(loss, store, writer.tokenizer)}, notes)
 
 
 def judge_labels(classifier: Classifier, path: Path) -> Judgement:
-    pairs = list(Corpus((path,)).pairs(Report()))
+    report = Report()
+    pairs = list(Corpus((path,)).pairs(report))
     if not pairs:
         raise UserError(f"{path}: no line of text and label in it")
     texts, labels = [text for text, _ in pairs], [label for _, label in pairs]
     answers = [found.label for found in classifier.classify(texts)]
-    return Judgement({"texts": len(pairs), **label_scores(labels, answers)})
+    return Judgement({"texts": len(pairs), **label_scores(labels, answers)}, _notes(report))
+
+
+def _notes(report: Report) -> tuple[str, ...]:
+    """What was wrong with the test file, if anything was"""
+    return tuple(report.describe("test data")) if report.problems else ()
 
 
 def judge_captions(captioner: Captioner, path: Path, regions: Path | None = None) -> Judgement:
@@ -85,7 +94,7 @@ def judge_captions(captioner: Captioner, path: Path, regions: Path | None = None
     bleu = corpus_scores([c.text for c in found], references, ScoreOptions(tokenize="none"), names=("BLEU",))["BLEU"]
     figures = {"pictures": float(len(pairs)), "exact": 100.0 * exact, "BLEU": bleu.score}
     if regions:
-        figures |= region_shares(found, [picture.name for picture, _ in pairs], read_regions(regions), captioner.size)
+        figures |= region_shares(captioner, pairs, read_regions(regions))
     return Judgement(figures, (bleu.signature,))
 
 
@@ -110,22 +119,27 @@ def _box(numbers: Sequence[int]) -> Box:
     return top, left, bottom, right
 
 
-def region_shares(captions: Sequence[Caption], names: Sequence[str], gold: Regions, size: int) -> dict[str, float]:
-    """The share of attention on the gold region of each word that has one, a mean over all heads and the best one.
+def region_shares(captioner: Captioner, pairs: Sequence[tuple[Path, str]], gold: Regions) -> dict[str, float]:
+    """The share of attention on the gold region of each word that has one, while the model says the reference.
 
-    Beside it the region's share of the picture, which blind attention would give.
+    The mean over all heads and the best one; beside it the region's share of the picture, which blind attention gives.
     """
     shares, areas = [], []
-    for caption, name in zip(captions, names, strict=True):
-        for word, box in gold.get(name, []):
-            if word >= len(caption.tokens):
-                continue
-            inside = _cover(box, size, caption.regions.shape[-1])
-            shares.append((caption.regions[:, :, word] * inside).sum((-2, -1)))  # [layers, heads]
+    for picture, caption in pairs:
+        if picture.name not in gold:
+            continue
+        tokens, maps = captioner.attention(picture, caption)
+        words = np.asarray(words_of(tokens))
+        for word, box in gold[picture.name]:
+            inside = _cover(box, captioner.size, captioner.n_regions)
+            of_word = maps[:, :, : len(tokens)][:, :, words == word].mean(2)  # [layers, heads, rows, columns]
+            shares.append((of_word * inside).sum((-2, -1)))
             areas.append(inside.mean())
     if not shares:
         raise UserError("none of the gold regions is of these pictures; give the regions of the same test set")
     each = 100.0 * np.mean(shares, axis=0)
+    if not each.size:
+        raise UserError("this captioner attends to no regions; leave --regions out")
     return {
         "attention_on_region": float(each.mean()),
         "attention_best_head": float(each.max()),

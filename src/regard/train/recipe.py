@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import yaml
 from pydantic import SerializeAsAny, field_validator, model_validator
 
 import regard
 from regard import models
+from regard.bundle import TaskName
 from regard.config import Config, merge, overrides, read_yaml
 from regard.data.batch import edge
 from regard.data.batching import BatchConfig
@@ -23,7 +24,7 @@ from regard.train.validate import ValidConfig
 
 
 class Recipe(Config):
-    task: Literal["translate", "text", "masked", "classify", "caption"] = "translate"
+    task: TaskName = "translate"
     """What is learnt: pairs of sentences, plain text, hidden tokens of plain text, labels, or captions of pictures."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     batch: BatchConfig = BatchConfig()
@@ -57,10 +58,10 @@ class Recipe(Config):
         if longest > min(limits):
             raise ValueError(
                 f"{option} makes sequences of up to {longest} tokens, more than the max_len={min(limits)} learned "
-                "positions of the model; change one of them"
+                "positions (or places of the location score) of the model; change one of them"
             )
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout makes sentences longer than learned positions allow; use sinusoidal")
+            raise ValueError("tokenizer.dropout makes sentences longer than max_len allows; set it to 0")
         return self
 
     def to_yaml(self) -> str:

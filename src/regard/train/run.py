@@ -44,8 +44,6 @@ class Run:
     out: Path
     languages: tuple[str, str] | None = None
     """Of the two sides; by default as the files' names have it"""
-    init: Path | None = None
-    """A model directory whose tokenizer and weights, where they fit, are the start"""
     tokenizer: Path | None = None
     """A folder of tokenizers to use instead of learning some"""
     device: str | None = None
@@ -67,7 +65,7 @@ class Result:
 
 def train(run: Run) -> Result:
     """Train, average and save; the folder is then a bundle. Raises Stopped when a signal ends it early."""
-    _check_kind(run.recipe)
+    task_named(run.recipe.task).check(run.recipe)
     _claim(run)
     log = RunLog(run.out, run.recipe.train.tensorboard)
     tokenizers = _tokenizers(run, log)
@@ -83,14 +81,6 @@ def train(run: Run) -> Result:
     log.say(f"kept {kept}: validation {validation.describe()}")
     log.close()
     return Result(run.out, progress, validation)
-
-
-def _check_kind(recipe: Recipe) -> None:
-    kinds = task_named(recipe.task).kinds
-    if recipe.model.kind not in kinds:
-        raise UserError(
-            f"task {recipe.task} needs model.kind={' or '.join(kinds)}, not {recipe.model.kind}; look at --recipe"
-        )
 
 
 def languages_of(files: Sequence[Path]) -> tuple[str, str]:
@@ -138,14 +128,30 @@ def _tokenizers(run: Run, log: RunLog) -> TokenizerPair:
     if run.resume and (folder / "complete").is_file():
         return TokenizerPair.load(folder)
     pair = TokenizerPair.load(run.tokenizer) if run.tokenizer else task_named(run.recipe.task).tokenizers(run.files)
-    if run.init:
-        start = TokenizerPair.load(run.init / "tokenizer")
-        pair = TokenizerPair(start.src, start.src if pair.joint else pair.tgt)
+    if run.recipe.train.init:
+        pair = _as_started(pair, run.recipe)
     pair.save(folder)
     write_atomically(folder / "complete", b"")
     sizes = f"{pair.tgt.size:,}" if pair.joint else f"{pair.src.size:,} and {pair.tgt.size:,}"
-    log.say(f"tokenizer: {run.recipe.tokenizer.kind}, {sizes} pieces{', joint' if pair.joint else ''}")
+    log.say(f"tokenizer: {sizes} pieces{', joint' if pair.joint else ''}")
     return pair
+
+
+def _as_started(learnt: TokenizerPair, recipe: Recipe) -> TokenizerPair:
+    """Those of the model that the run starts from, save labels, which are those of the data."""
+    assert recipe.train.init is not None
+    start = TokenizerPair.load(recipe.train.init / "tokenizer")
+    if recipe.task == "classify":
+        return TokenizerPair(start.src, learnt.tgt)
+    return start
+
+
+def _start_from(init: Path, model: models.Model, tokenizers: TokenizerPair, log: RunLog) -> None:
+    bundle = Bundle.load(init)
+    # What belongs to target tokens is of no use to others.
+    other = bundle.tokenizers.tgt.to_bytes() != tokenizers.tgt.to_bytes()
+    n = load_matching(model, bundle.model, leave_out=("output.",) if other else ())
+    log.say(f"starts from {init}: {n:,} weights")
 
 
 def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
@@ -154,10 +160,11 @@ def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
     device = device_named(run.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # streams and graphs belong to the current one
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
-    if run.init:
-        n = load_matching(model, Bundle.load(run.init).model)
-        log.say(f"starts from {run.init}: {n:,} weights")
+    if recipe.train.init:
+        _start_from(recipe.train.init, model, tokenizers, log)
     log.say(f"model: {recipe.model.kind}, {sum(p.numel() for p in model.parameters()):,} parameters, on {device}")
     checkpoints = Checkpoints(run.out / "checkpoints", keep=recipe.train.average_k)
     return Trainer(model, data.batches, data.validator, checkpoints, log, recipe.train)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -55,6 +56,8 @@ class TrainConfig(LossConfig, OptimConfig):
     max_skipped: int = Field(5, ge=1)
     """Stop after so many updates in a row whose gradient is not finite."""
     tensorboard: bool = False
+    init: Path | None = None
+    """A model directory whose tokenizer and weights, where they fit, are the start."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,8 @@ class Trainer:
         progress = self.update(stream, progress)
         if self.config.seconds is None:
             return progress  # a run bounded by updates is the same at any pace
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # an update counts until it is done, not until it is launched
         return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
 
     def update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:

@@ -20,7 +20,7 @@ from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.task import Data, Files, only_file, sample
+from regard.train.tasks.task import Data, Files, check_dropout, check_model, only_file, sample
 from regard.train.tasks.translate import judged
 from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
 
@@ -29,8 +29,12 @@ _HOLD_OUT = 0.05
 
 class Captioning:
     noun: str = "image-to-text"
-    kinds: tuple[str, ...] = ("encoder-decoder",)
     example: str = "regard caption DIR PICTURE.png"
+    code: str = 'print(regard.load("this-folder").caption(["picture.png"])[0].text)'
+
+    def check(self, recipe: Recipe) -> None:
+        check_model(recipe, "encoder-decoder")
+        check_dropout(recipe)
 
     def tokenizers(self, files: Files) -> TokenizerPair:
         captions = [caption for _, caption in _pictures(files.train).pairs()]
@@ -55,11 +59,22 @@ class Captioning:
             if not len(rows) or not len(valid_rows):
                 raise UserError(f"{len(store)} captions are too few to hold some out; give a --valid file")
         chosen = np.arange(len(valid)) if valid_rows is None else valid_rows
-        chosen = chosen[: recipe.valid.sentences]
+        rows = _short(store, rows, recipe.batch.max_tokens, "training data", log)
+        chosen = _short(valid, chosen, recipe.batch.max_tokens, "validation data", log)
         pairs = judge.pairs()
-        texts = [(pairs[i][0].name, pairs[i][1]) for i in chosen]
+        texts = [(pairs[i][0].name, pairs[i][1]) for i in chosen[: recipe.valid.sentences]]
         validator = CaptionValidator(valid, chosen, texts, tokenizers, recipe.valid, recipe.decode)
         return Data(PictureBatches(store, rows, recipe.batch, recipe.train.seed), validator)
+
+
+def _short(store: PictureStore, rows: NDArray[np.int64], most: int, name: str, log: RunLog) -> NDArray[np.int64]:
+    """Those with captions of at most so many tokens; the others are reported."""
+    kept = rows[np.diff(store.ends)[rows] <= most]
+    if len(kept) < len(rows):
+        log.say(f"{name}: {len(rows) - len(kept):,} × longer than {most} tokens, left out")
+    if not len(kept):
+        raise UserError(f"{name}: no caption of at most batch.max_tokens={most} tokens")
+    return kept
 
 
 def picture_size(recipe: Recipe) -> int:
@@ -108,7 +123,7 @@ class CaptionValidator:
     store: PictureStore
     rows: NDArray[np.int64]
     texts: Sequence[tuple[str, str]]
-    """(name of the picture, caption)"""
+    """(name of the picture, caption) of the first rows, which are captioned; the loss takes all"""
     tokenizers: TokenizerPair
     config: ValidConfig
     decode: DecodeConfig
@@ -127,12 +142,13 @@ class CaptionValidator:
         decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
         captioner = Captioner(model, self.tokenizers, decode, device)
         answers: list[str] = []
-        for batch in self._batches():
+        for batch in self._batches(len(self.texts)):
             answers += [caption.text for caption in captioner.of_batch(batch)]
             check_stop()
         names, references = [name for name, _ in self.texts], [caption for _, caption in self.texts]
         return judged(loss, names, references, answers, self.config)
 
-    def _batches(self) -> Iterator[Batch]:
-        for i in range(0, len(self.rows), 128):
-            yield collate_pictures(self.store, self.rows[i : i + 128])
+    def _batches(self, n: int | None = None) -> Iterator[Batch]:
+        rows = self.rows[:n]
+        for i in range(0, len(rows), 128):
+            yield collate_pictures(self.store, rows[i : i + 128])

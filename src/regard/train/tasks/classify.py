@@ -15,7 +15,8 @@ from regard.errors import UserError
 from regard.models import Model
 from regard.text.tokenizer import ListTokenizer, TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
-from regard.train.tasks.task import Data, Files, check_tokenizer, sample
+from regard.train.recipe import Recipe
+from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
 from regard.train.tasks.translate import Split, corpus_of, no_pairs, split_pairs
 from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
 
@@ -24,11 +25,14 @@ _MOST_LABELS = 1_000
 
 class Classification:
     noun: str = "text-classification"
-    kinds: tuple[str, ...] = ("encoder",)
     example: str = 'regard classify DIR --text "…"'
+    code: str = 'print(regard.load("this-folder").classify(["…"])[0].label)'
+
+    def check(self, recipe: Recipe) -> None:
+        check_model(recipe, "encoder")
+        check_dropout(recipe)
 
     def tokenizers(self, files: Files) -> TokenizerPair:
-        check_tokenizer(files.recipe)
         corpus = corpus_of(files, files.train)
         pairs = sample(corpus.pairs(Report()), files.recipe.train.seed)
         if not pairs:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from regard.data.batching import Batches
 from regard.errors import UserError
+from regard.models.encoder import EncoderOnlyConfig
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
@@ -36,10 +37,14 @@ class Data(NamedTuple):
 class Task(Protocol):
     noun: str
     """What the model is, for its card"""
-    kinds: tuple[str, ...]
-    """Models that can do it"""
     example: str
     """A command that uses the model directory DIR"""
+    code: str
+    """And a line of Python"""
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise a UserError if the model or another option of the recipe is not for this task."""
+        ...
 
     def tokenizers(self, files: Files) -> TokenizerPair:
         """Learnt from the training data"""
@@ -48,8 +53,24 @@ class Task(Protocol):
     def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data: ...
 
 
-def check_tokenizer(recipe: Recipe) -> None:
+def check_model(recipe: Recipe, *kinds: str) -> None:
+    if recipe.model.kind not in kinds:
+        raise UserError(
+            f"task {recipe.task} needs model.kind={' or '.join(kinds)}, not {recipe.model.kind}; look at --recipe"
+        )
+    encoder = getattr(recipe.model, "encoder", None)
+    sees = encoder is not None and encoder.kind == "image"
+    if sees != (recipe.task == "caption"):
+        wanted = "model.encoder.kind=image" if recipe.task == "caption" else "an encoder of text"
+        raise UserError(f"task {recipe.task} needs {wanted}; look at --recipe")
+    if isinstance(recipe.model, EncoderOnlyConfig) and (recipe.model.head == "label") != (recipe.task == "classify"):
+        raise UserError(f"task {recipe.task} needs model.head={'label' if recipe.task == 'classify' else 'tokens'}")
+
+
+def check_dropout(recipe: Recipe) -> None:
     config = recipe.tokenizer
+    if config.dropout and recipe.task != "translate":
+        raise UserError(f"tokenizer.dropout is for the task translate, not {recipe.task}; set it to 0")
     if config.dropout and (config.kind != "bpe" or not config.byte_fallback):
         raise UserError("tokenizer.dropout needs tokenizer.kind: bpe and tokenizer.byte_fallback: true")
 

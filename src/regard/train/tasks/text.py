@@ -15,23 +15,28 @@ from regard.data.corpus import Report
 from regard.data.text import MaskedBatches, TextBatches, TextFiles, TextStore, open_text, windows
 from regard.errors import UserError
 from regard.models import Model
-from regard.text.tokenizer import TokenizerPair, train_tokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerPair, train_tokenizer
 from regard.text.vocab import PAD
 from regard.train.log import RunLog
-from regard.train.tasks.task import Data, Files, check_tokenizer, sample
+from regard.train.recipe import Recipe
+from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
 from regard.train.validate import Validation, ValidConfig, mean_loss
 
 _HOLD_OUT = 0.1  # of the text, where no validation text is given
 _MASKED_BATCHES = 16
+_PIECE = 1 << 16
 
 
 class LanguageModelling:
     noun: str = "text-generation"
-    kinds: tuple[str, ...] = ("decoder",)
     example: str = 'regard generate DIR --prompt "…"'
+    code: str = 'print(regard.load("this-folder").generate("…", temperature=0.8))'
+
+    def check(self, recipe: Recipe) -> None:
+        check_model(recipe, "decoder")
+        check_dropout(recipe)
 
     def tokenizers(self, files: Files) -> TokenizerPair:
-        check_tokenizer(files.recipe)
         pieces = sample(TextFiles(files.train).pieces(Report()), files.recipe.train.seed)
         if not pieces:
             raise UserError(f"{files.train[0]}: no text in it")
@@ -43,13 +48,17 @@ class LanguageModelling:
         train, valid = split_text(files, tokenizers, log)
         context = recipe.batch.context
         batches = TextBatches(train, recipe.batch, recipe.train.seed, context)
-        return Data(batches, TextValidator(valid, context, recipe.valid, recipe.batch))
+        return Data(batches, TextValidator(valid, tokenizers.src, context, recipe.valid, recipe.batch))
 
 
 class MaskedTokens(LanguageModelling):
     noun: str = "fill-mask"
-    kinds: tuple[str, ...] = ("encoder",)
     example: str = "regard train LABELLED.tsv --recipe classifier --init DIR --out …"
+    code: str = 'print(regard.load("this-folder").embed(["…"]))'
+
+    def check(self, recipe: Recipe) -> None:
+        check_model(recipe, "encoder")
+        check_dropout(recipe)
 
     def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data:
         recipe = files.recipe
@@ -73,17 +82,14 @@ def split_text(files: Files, tokenizers: TokenizerPair, log: RunLog) -> tuple[Te
     log.say(f"validation data: the last {len(store) - cut:,} of {len(store):,} tokens")
     if cut == 0 or cut == len(store):
         raise UserError(f"{len(store)} tokens are too few to hold some out; give a --valid file")
-    return _part(store, 0, cut), _part(store, cut, len(store))
+    return _part(store, tokenizers.src, 0, cut), _part(store, tokenizers.src, cut, len(store))
 
 
-def _part(store: TextStore, start: int, end: int) -> TextStore:
-    share = (end - start) / len(store)
-    return replace(
-        store,
-        ids=store.ids[start:end],
-        n_bytes=round(store.n_bytes * share),
-        fingerprint=f"{store.fingerprint} {start} {end}",
-    )
+def _part(store: TextStore, tokenizer: Tokenizer, start: int, end: int) -> TextStore:
+    ids = store.ids[start:end]
+    pieces = (tokenizer.decode(ids[i : i + _PIECE].tolist()) for i in range(0, len(ids), _PIECE))
+    n_bytes = sum(len(piece.encode()) for piece in pieces)
+    return replace(store, ids=ids, n_bytes=n_bytes, fingerprint=f"{store.fingerprint} {start} {end}")
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class TextValidator:
     """Every token of the validation text, predicted from those of its window before it."""
 
     store: TextStore
+    tokenizer: Tokenizer
     context: int
     config: ValidConfig
     batch: BatchConfig
@@ -107,13 +114,18 @@ class TextValidator:
         model.eval()
         batches = text_batches(self.store, self.context, self.context, self.batch.tokens)
         loss = mean_loss(model, batches, device, check_stop)
-        return Validation(loss, -loss, text_scores(loss, self.store))
+        return Validation(loss, -loss, text_scores(loss, self.store, self.tokenizer))
 
 
-def text_scores(loss: float, store: TextStore) -> dict[str, float]:
-    """Perplexity a token, and bits per byte, which compares models of other tokenizers."""
-    bits = loss * len(store) / math.log(2)
-    return {"perplexity": math.exp(min(loss, 700.0)), "bits_per_byte": bits / max(1, store.n_bytes)}
+def text_scores(loss: float, store: TextStore, tokenizer: Tokenizer) -> dict[str, float]:
+    """Perplexity a token, and bits per byte, which compares models of other tokenizers.
+
+    A tokenizer that loses white space would have its bytes for nothing, so that the second is left out.
+    """
+    scores = {"perplexity": math.exp(min(loss, 700.0))}
+    if tokenizer.lossless and store.n_bytes:
+        scores["bits_per_byte"] = loss * len(store) / math.log(2) / store.n_bytes
+    return scores
 
 
 def text_batches(store: TextStore, context: int, stride: int, tokens: int) -> Iterator[Batch]:

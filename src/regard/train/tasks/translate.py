@@ -19,8 +19,9 @@ from regard.search.decode import DecodeConfig
 from regard.text.dropout import BpeDropout
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
+from regard.train.recipe import Recipe
 from regard.train.scores import ScoreOptions, corpus_scores
-from regard.train.tasks.task import Data, Files, check_tokenizer, sample
+from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
 from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
 from regard.translator import Translator
 
@@ -29,11 +30,14 @@ _HOLD_OUT = 1_000
 
 class Translating:
     noun = "translation"
-    kinds: tuple[str, ...] = ("transformer", "encoder-decoder", "decoder")
     example = 'regard translate DIR --text "…"'
+    code: str = 'print(regard.load("this-folder").translate(["…"])[0].text)'
+
+    def check(self, recipe: Recipe) -> None:
+        check_model(recipe, "transformer", "encoder-decoder", "decoder")
+        check_dropout(recipe)
 
     def tokenizers(self, files: Files) -> TokenizerPair:
-        check_tokenizer(files.recipe)
         config = files.recipe.tokenizer
         corpus = corpus_of(files, files.train)
         pairs = sample(corpus.pairs(Report()), files.recipe.train.seed)
