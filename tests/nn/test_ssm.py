@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.nn.ssm import SelectiveStateSpace, SsmState, _scan_chunk, scan
+from regard.nn.ssm import SelectiveStateSpace, SsmState, parallel, scan, sequential
 
 D = 8
 
@@ -52,10 +52,11 @@ def test_scan_and_its_gradients_equal_the_loop(length: int) -> None:
         close(ours, theirs)
 
 
-def test_the_parallel_form_equals_the_steps() -> None:
-    a, b, start = rand(2, 100, 3, 4).sigmoid(), rand(2, 100, 3, 4), rand(2, 3, 4)
-    for n in (1, 7, 64):
-        close(_scan_chunk(a[:, :n], b[:, :n], start), loop(a[:, :n], b[:, :n], start))
+@pytest.mark.parametrize("length", [1, 5, 64, 65, 200])
+def test_the_parallel_form_equals_the_steps(length: int) -> None:
+    a, b, start = rand(2, length, 3, 4).sigmoid(), rand(2, length, 3, 4), rand(2, 3, 4)
+    close(parallel(a, b, start), loop(a, b, start))
+    close(sequential(a, b, start), loop(a, b, start))
 
 
 def test_scan_outlives_products_that_underflow() -> None:

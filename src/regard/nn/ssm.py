@@ -47,12 +47,21 @@ class _Scan(torch.autograd.Function):
 
 
 def _states(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
-    """Parallel within a chunk, one chunk after the other; on a CPU, which gains nothing by it, step by step."""
     if a.device.type == "cpu" and not torch.compiler.is_compiling():
-        h = torch.empty_like(b)
-        for t in range(b.shape[1]):
-            start = torch.addcmul(b[:, t], a[:, t], start, out=h[:, t])
-        return h
+        return sequential(a, b, start)
+    return parallel(a, b, start)
+
+
+def sequential(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
+    """Step by step, and once over the memory: the quicker form on a CPU"""
+    h = torch.empty_like(b)
+    for t in range(b.shape[1]):
+        start = torch.addcmul(b[:, t], a[:, t], start, out=h[:, t])
+    return h
+
+
+def parallel(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
+    """All positions of a chunk at once, one chunk after the other"""
     states = []
     for a_chunk, b_chunk in zip(a.split(CHUNK, dim=1), b.split(CHUNK, dim=1), strict=True):
         states.append(_scan_chunk(a_chunk, b_chunk, start))
