@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import regard as library
 from regard.data.toys import toy_pairs
+from regard.models.record import AttentionRecord
 from tests.command import environment, failed_in_one_line, regard, toy_files, train_arguments
 from tests.conftest import write_pairs
 
@@ -68,6 +70,11 @@ def test_python_surface(run: Path) -> None:
     assert other.attention.encoder.shape == (2, 4, 6, 6)
     assert t.attention.cross.sum(-1) == pytest.approx(1.0, abs=1e-5)
     assert t.alignment is not None and [j for _, j in t.alignment] == list(range(len(t.tokens)))
+    for each in (*t.hypotheses, *other.hypotheses):
+        assert each.attention is not None and each.attention.target_tokens == (*each.tokens, "</s>")
+    source, target = translator.tokenizers.src.encode(["a b c", t.hypotheses[2].text])
+    forced = translator.attention(source, target)
+    assert np.array_equal(forced.cross, t.hypotheses[2].attention.cross)
     assert translator.translate(["a b c"])[0].alignment is None
     assert translator.translate([]) == []
     with pytest.raises(library.UserError, match="list of texts"):
@@ -233,3 +240,26 @@ def test_help_is_quick_and_lists_the_verbs() -> None:
     loaded = "import sys, regard.cli; print([m for m in ('torch', 'matplotlib', 'sacrebleu') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout.strip() == "[]"
     assert regard("--version").stdout.startswith("regard ")
+
+
+def test_attend_as_picture_data_and_in_the_terminal(run: Path, tmp_path: Path) -> None:
+    for name in ("map.png", "map.svg", "map.json", "map.safetensors"):
+        done = regard("attend", run, "a b c d", "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == ["d c b a", str(tmp_path / name)]
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    record = AttentionRecord.from_json((tmp_path / "map.json").read_text())
+    assert record.cross.shape == (2, 4, 5, 5)
+    again = AttentionRecord.from_safetensors((tmp_path / "map.safetensors").read_bytes())
+    assert np.allclose(again.cross, record.cross, atol=1e-6)
+    shown = regard("attend", run, "a b c d", "--layer", 1, "--head", 2, "--kind", "encoder", "--words").stdout
+    assert shown.splitlines()[1].split() == ["a", "b", "c", "d"] and len(shown.splitlines()) == 2 + 4
+    for arguments, words in (
+        (("", "--layer", 0), "empty sentence"),
+        (("a b", "--layer", 7), "no layer 7; this model has 0 to 1"),
+        (("a b", "--head", 4), "no head 4"),
+        (("a b", "--kind", "self"), "encoder, decoder, cross"),
+        (("a b", "--out", tmp_path / "map.gif"), ".png"),
+        (("a b", "--out", tmp_path / "none" / "map.png"), "folder that exists"),
+    ):
+        assert words in failed_in_one_line(regard("attend", run, *arguments))

@@ -28,6 +28,8 @@ class Candidate:
     text: str
     score: float
     tokens: tuple[str, ...]
+    attention: AttentionRecord | None = None
+    """Where the model looked while it said this, if asked for"""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,10 @@ class Translation:
     source: str
     source_tokens: tuple[str, ...]
     hypotheses: tuple[Candidate, ...]
-    attention: AttentionRecord | None = None
+
+    @property
+    def attention(self) -> AttentionRecord | None:
+        return self.hypotheses[0].attention
 
     @property
     def text(self) -> str:
@@ -111,9 +116,16 @@ class Translator:
         if not found:
             raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
         target = self.tokenizers.tgt
-        candidates = tuple(Candidate(clean(target.decode(h.ids)), h.score, tuple(target.tokens(h.ids))) for h in found)
-        record = self.attention(source, found[0].ids) if attention else None
-        return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates, record)
+        candidates = tuple(
+            Candidate(
+                clean(target.decode(h.ids)),
+                h.score,
+                tuple(target.tokens(h.ids)),
+                self.attention(source, h.ids) if attention else None,
+            )
+            for h in found
+        )
+        return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates)
 
     @torch.inference_mode()
     def attention(self, source: Sequence[int], target: Sequence[int]) -> AttentionRecord:

@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from regard.errors import UserError
-from regard.look.alignment import Gold, error_rate, read_alignments, word_alignment, word_weights, words_of
+from regard.look.alignment import Gold, error_rate, read_alignments, word_alignment, word_weights
 from regard.look.compare import split_entrants
 from regard.look.contest import length_buckets
 from regard.models.record import AttentionRecord
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair
+from regard.text.words import words_of
 from regard.train.log import read_metrics
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
@@ -21,7 +22,10 @@ from tests.command import failed_in_one_line, regard, toy_files
 
 def record(source: tuple[str, ...], target: tuple[str, ...], *layers: list[list[float]]) -> AttentionRecord:
     cross = np.array(layers, dtype=np.float32)[:, None]  # one head
-    return AttentionRecord(source, target, cross[:, :, :0], cross[:, :, :0], cross)
+    s, t = len(source), len(target)
+    return AttentionRecord(
+        source, target, np.zeros((0, 0, s, s), np.float32), np.zeros((0, 0, t, t), np.float32), cross
+    )
 
 
 def test_a_perfect_alignment_has_no_error() -> None:

@@ -1,6 +1,6 @@
 """Word alignments: read from cross-attention, and held against gold ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from regard.data.corpus import read_lines
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.text.clean import clean
-from regard.text.words import words_of
 from regard.translator import Translator
 
 Links = set[tuple[int, int]]
@@ -39,10 +38,9 @@ def word_weights(record: AttentionRecord, layer: int | None = None) -> NDArray[n
 
     Special tokens belong to no word, so that a row may sum to less than one.
     """
-    chosen = record.cross if layer is None else record.cross[layer : layer + 1]
-    rows, columns = _membership(record.target_tokens), _membership(record.source_tokens)
-    pieces_a_word = np.maximum(rows.sum(0), 1.0)
-    weights: NDArray[np.float32] = (rows / pieces_a_word).T @ chosen.mean((0, 1)) @ columns
+    if not record.cross.size:
+        return np.zeros((0, 0), dtype=np.float32)
+    weights: NDArray[np.float32] = record.only(layer).mean().words().cross[0, 0]
     return weights
 
 
@@ -76,9 +74,3 @@ def forced_attention(translator: Translator, source: str, target: str) -> Attent
     [src] = translator.tokenizers.src.encode([clean(source)])
     [tgt] = translator.tokenizers.tgt.encode([clean(target)])
     return translator.attention(src, tgt)
-
-
-def _membership(tokens: Sequence[str]) -> NDArray[np.float32]:
-    """[tokens, words]: 1 where the token belongs to the word"""
-    places = np.asarray(words_of(tokens))
-    return (places[:, None] == np.arange(places.max(initial=-1) + 1)).astype(np.float32)

@@ -24,3 +24,8 @@ def words_of(tokens: Sequence[str]) -> list[int]:
             fresh = False
             places.append(word)
     return places
+
+
+def joined(tokens: Sequence[str]) -> str:
+    """The tokens of one word as that word"""
+    return "".join(tokens).removeprefix(_MARK)
