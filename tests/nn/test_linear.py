@@ -48,7 +48,7 @@ def causal(length: int) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool).tril()
 
 
-def close(got: Tensor, expected: Tensor) -> None:
+def assert_close(got: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
 
 
@@ -56,8 +56,8 @@ def close(got: Tensor, expected: Tensor) -> None:
 def test_feature_maps(feature: str) -> None:
     x = torch.cat([rand(100) * 3, torch.zeros(1, dtype=torch.float64)]).requires_grad_()
     got, expected = FEATURES[feature](x), PHI[feature](x)
-    close(got, expected)
-    close(*(torch.autograd.grad(y.square().sum(), x)[0] for y in (got, expected)))
+    assert_close(got, expected)
+    assert_close(*(torch.autograd.grad(y.square().sum(), x)[0] for y in (got, expected)))
 
 
 @LENGTHS
@@ -68,9 +68,9 @@ def test_linear_time_equals_the_definition(length: int, normalise: bool, feature
     q, k, v = qkv(9, length, feature)
     mask = (torch.rand(2, 1, 1, length) < 0.7) | (torch.arange(length) == length // 2) if masked else None
     expected, weights = definition(q, k, v, normalise, torch.ones(1) if mask is None else mask)
-    close(linear_attention(q, k, v, normalise, mask), expected)
-    close(linear_weights(q, k, normalise, mask), weights)
-    close(linear_weights(q, k, normalise, mask) @ v, expected)
+    assert_close(linear_attention(q, k, v, normalise, mask), expected)
+    assert_close(linear_weights(q, k, normalise, mask), weights)
+    assert_close(linear_weights(q, k, normalise, mask) @ v, expected)
 
 
 @LENGTHS
@@ -79,8 +79,8 @@ def test_linear_time_equals_the_definition(length: int, normalise: bool, feature
 def test_causal_linear_time_equals_the_definition(length: int, normalise: bool, feature: str) -> None:
     q, k, v = qkv(length, length, feature)
     expected, weights = definition(q, k, v, normalise, causal(length))
-    close(causal_linear_attention(q, k, v, normalise), expected)
-    close(linear_weights(q, k, normalise, causal(length)), weights)
+    assert_close(causal_linear_attention(q, k, v, normalise), expected)
+    assert_close(linear_weights(q, k, normalise, causal(length)), weights)
 
 
 @NORMALISE
@@ -92,7 +92,7 @@ def test_recurrent_steps_equal_the_causal_form(normalise: bool, feature: str) ->
         state = add(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
         assert [tuple(part.shape) for part in state] == [(2, 3, 4, 5), (2, 3, 4)]
         outputs.append(read(state, q[:, :, t : t + 1], normalise))
-    close(torch.cat(outputs, dim=2), causal_linear_attention(q, k, v, normalise))
+    assert_close(torch.cat(outputs, dim=2), causal_linear_attention(q, k, v, normalise))
 
 
 def test_keys_may_be_added_many_at_a_time() -> None:
@@ -100,7 +100,7 @@ def test_keys_may_be_added_many_at_a_time() -> None:
     start = empty_state(2, 3, 4, 5, v)
     twice = add(add(start, k[:, :, :5], v[:, :, :5]), k[:, :, 5:], v[:, :, 5:])
     for got, expected in zip(twice, add(start, k, v), strict=True):
-        close(got, expected)
+        assert_close(got, expected)
 
 
 @NORMALISE
@@ -115,7 +115,7 @@ def test_gradients_equal_those_of_the_definition(normalise: bool, is_causal: boo
     weight = rand(*got.shape)  # another one for every output, so that no gradient cancels
     pairs = zip(*(torch.autograd.grad((y * weight).sum(), inputs) for y in (got, expected)), strict=True)
     for ours, theirs in pairs:
-        close(ours, theirs)
+        assert_close(ours, theirs)
 
 
 @NORMALISE
@@ -123,13 +123,13 @@ def test_alone_equals_in_a_batch(normalise: bool) -> None:
     q, k, v = qkv(70, 70, "elu")
     for form in (linear_attention, causal_linear_attention):
         alone = [form(q[i : i + 1], k[i : i + 1], v[i : i + 1], normalise) for i in range(2)]
-        close(torch.cat(alone), form(q, k, v, normalise))
+        assert_close(torch.cat(alone), form(q, k, v, normalise))
 
 
 def test_padded_keys_equal_keys_left_out() -> None:
     q, k, v = qkv(4, 9, "elu")
     mask = (torch.arange(9) < 6).expand(2, 1, 1, 9)
-    close(linear_attention(q, k, v, True, mask), linear_attention(q, k[:, :, :6], v[:, :, :6], True))
+    assert_close(linear_attention(q, k, v, True, mask), linear_attention(q, k[:, :, :6], v[:, :, :6], True))
 
 
 def test_no_key_to_look_at_gives_zero_and_finite_gradients() -> None:
@@ -147,7 +147,7 @@ def test_selected_rows_go_on_as_they_would_have() -> None:
     state = add(empty_state(2, 3, 4, 5, v), k[:, :, :7], v[:, :, :7]).select(rows)
     state = add(state, k[rows, :, 7:], v[rows, :, 7:])
     assert isinstance(state, LinearState)
-    close(read(state, q[rows, :, 7:], True), causal_linear_attention(q, k, v, True)[rows, :, 7:])
+    assert_close(read(state, q[rows, :, 7:], True), causal_linear_attention(q, k, v, True)[rows, :, 7:])
 
 
 def test_bf16_adds_up_in_float32() -> None:
@@ -174,5 +174,5 @@ def test_compiles_whole_once_for_one_chunk_and_once_for_more() -> None:
     compiled = torch.compile(causal_linear_attention, backend=backend, dynamic=True, fullgraph=True)
     for length in (20, 41, 130, 300):
         q, k, v = qkv(length, length, "elu")
-        close(compiled(q, k, v, True), causal_linear_attention(q, k, v, True))
+        assert_close(compiled(q, k, v, True), causal_linear_attention(q, k, v, True))
     assert graphs == 2

@@ -19,7 +19,7 @@ def layer(**options: int) -> SelectiveStateSpace:
     return SelectiveStateSpace(D, **options).double()
 
 
-def close(got: Tensor, expected: Tensor) -> None:
+def assert_close(got: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
 
 
@@ -46,17 +46,17 @@ def test_scan_and_its_gradients_equal_the_loop(length: int) -> None:
     weight = rand(2, length, 3, 4)  # another one for every state, so that no gradient cancels
     inputs = [x.requires_grad_() for x in (a, b, start)]
     got, expected = scan(*inputs), loop(*inputs)
-    close(got, expected)
+    assert_close(got, expected)
     pairs = zip(*(torch.autograd.grad((h * weight).sum(), inputs) for h in (got, expected)), strict=True)
     for ours, theirs in pairs:
-        close(ours, theirs)
+        assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("length", [1, 5, 64, 65, 200])
 def test_the_parallel_form_equals_the_steps(length: int) -> None:
     a, b, start = rand(2, length, 3, 4).sigmoid(), rand(2, length, 3, 4), rand(2, 3, 4)
-    close(parallel(a, b, start), loop(a, b, start))
-    close(sequential(a, b, start), loop(a, b, start))
+    assert_close(parallel(a, b, start), loop(a, b, start))
+    assert_close(sequential(a, b, start), loop(a, b, start))
 
 
 def test_scan_outlives_products_that_underflow() -> None:
@@ -90,8 +90,8 @@ def equation(model: SelectiveStateSpace, u: Tensor) -> Tensor:
 def test_forward_and_steps_equal_the_equation(options: dict[str, int]) -> None:
     model, x = layer(**options), rand(2, 70, D)
     expected = equation(model, x)
-    close(model(x), expected)
-    close(steps(model, x, model.start(2, x))[0], expected)
+    assert_close(model(x), expected)
+    assert_close(steps(model, x, model.start(2, x))[0], expected)
 
 
 def test_gradients_equal_those_of_the_equation() -> None:
@@ -101,7 +101,7 @@ def test_gradients_equal_those_of_the_equation() -> None:
         torch.autograd.grad((y * weight).sum(), list(model.parameters())) for y in (model(x), equation(model, x))
     )
     for got, expected in zip(ours, theirs, strict=True):
-        close(got, expected)
+        assert_close(got, expected)
 
 
 @pytest.mark.parametrize("t", [0, 3, 63, 64, 99])
@@ -110,18 +110,18 @@ def test_forward_is_causal(t: int) -> None:
     changed = x.clone()
     changed[:, t] += 1
     before, after = model(x), model(changed)
-    close(after[:, :t], before[:, :t])
+    assert_close(after[:, :t], before[:, :t])
     assert (after[:, t] - before[:, t]).abs().max() > 1e-6
 
 
 def test_right_padding_changes_nothing_before_it() -> None:
     model, x = layer(), rand(2, 50, D)
-    close(model(torch.cat([x, rand(2, 30, D)], dim=1))[:, :50], model(x))
+    assert_close(model(torch.cat([x, rand(2, 30, D)], dim=1))[:, :50], model(x))
 
 
 def test_alone_equals_in_a_batch() -> None:
     model, x = layer(), rand(3, 70, D)
-    close(torch.cat([model(row[None]) for row in x]), model(x))
+    assert_close(torch.cat([model(row[None]) for row in x]), model(x))
 
 
 def test_selected_rows_go_on_as_they_would_have() -> None:
@@ -129,7 +129,7 @@ def test_selected_rows_go_on_as_they_would_have() -> None:
     rows = torch.tensor([2, 0, 2, 1])
     _, state = steps(model, x[:, :6], model.start(3, x))
     got, _ = steps(model, x[rows, 6:], state.select(rows))
-    close(got, model(x)[rows, 6:])
+    assert_close(got, model(x)[rows, 6:])
 
 
 def test_state_is_as_large_after_a_hundred_steps_as_after_one() -> None:
@@ -184,5 +184,5 @@ def test_compiles_whole_and_once_for_all_lengths_of_a_chunk() -> None:
     compiled = torch.compile(model, backend=backend, dynamic=True, fullgraph=True)
     for length in (20, 37, 63):
         x = rand(2, length, D)
-        close(compiled(x), model(x))
+        assert_close(compiled(x), model(x))
     assert graphs == 1

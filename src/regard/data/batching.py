@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class Batches(ABC):
     """An endless stream of training batches, epoch after epoch, that can be entered anywhere."""
 
     config: BatchConfig
+    _plans: dict[int, list[NDArray[np.int64]]]
+    """The plan of the epoch that was asked for last"""
 
     @property
     @abstractmethod
@@ -58,12 +60,19 @@ class Batches(ABC):
         """How many pairs, blocks or rows there are to train on."""
 
     @abstractmethod
-    def plan(self, epoch: int) -> Sequence[NDArray[np.int64]]:
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         """What each of the epoch's batches is made of, as numbers that `_collate` understands."""
 
     @abstractmethod
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
         """One entry of the plan → its batch; called from several threads at once."""
+
+    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        if epoch not in self._plans:
+            order = self._plan(epoch)
+            self._plans.clear()  # one epoch at a time is enough
+            self._plans[epoch] = order
+        return self._plans[epoch]
 
     def batch(self, epoch: int, index: int) -> Batch:
         return self._collate(self.plan(epoch)[index], epoch, index)
@@ -96,18 +105,20 @@ class Batches(ABC):
             epoch, index = epoch + 1, 0
 
 
-@dataclass(frozen=True)
-class PairBatches(Batches):
-    """The stream of training batches over the pairs `rows` of a store."""
+class Store(Protocol):
+    @property
+    def fingerprint(self) -> str: ...
 
-    store: PairStore
+
+@dataclass(frozen=True)
+class RowBatches(Batches):
+    """Batches over the rows `rows` of a store."""
+
+    store: Store
     rows: NDArray[np.int64]
     config: BatchConfig
     seed: int
-    resample: tuple[Resample, Resample] | None = None
-    """Draws other segmentations of the source and of the target side, if there is any"""
-    collate: Collate = collate
-    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False)
+    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False, kw_only=True)
 
     @property
     def fingerprint(self) -> str:
@@ -117,15 +128,22 @@ class PairBatches(Batches):
     def size(self) -> int:
         return len(self.rows)
 
-    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+
+@dataclass(frozen=True)
+class PairBatches(RowBatches):
+    """The stream of training batches over the pairs `rows` of a store."""
+
+    store: PairStore
+    resample: tuple[Resample, Resample] | None = None
+    """Draws other segmentations of the source and of the target side, if there is any"""
+    collate: Collate = collate
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         """The epoch's batches as row numbers of the store."""
-        if epoch not in self._plans:
-            src, tgt = self.store.lengths()
-            lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
-            order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
-            self._plans.clear()  # one epoch at a time is enough
-            self._plans[epoch] = [self.rows[batch] for batch in order]
-        return self._plans[epoch]
+        src, tgt = self.store.lengths()
+        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+        order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
+        return [self.rows[batch] for batch in order]
 
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
         src, tgt = self.store.src(rows), self.store.tgt(rows)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Batch, Ragged, collate_targets
+from regard.data.batching import RowBatches
 from regard.data.corpus import read_lines
 from regard.errors import UserError
 from regard.files import disk_error, sync_file
@@ -174,6 +175,21 @@ def scaled(pictures: Picture) -> Tensor:
 def collate_pictures(store: PictureStore, rows: NDArray[np.int64]) -> Batch:
     """src float32 [B, 3, size, size]; tgt_in and tgt_out [B, T] as in `collate`"""
     return Batch.of(store.pictures(rows), collate_targets(store.captions(rows)))
+
+
+@dataclass(frozen=True)
+class PictureBatches(RowBatches):
+    """Captions in random order; a batch holds as many as its budget has tokens for, 16 a caption."""
+
+    store: PictureStore
+
+    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
+        shuffled = self.rows[generator.permutation(len(self.rows))]
+        return np.array_split(shuffled, -(-len(shuffled) // max(1, self.config.tokens // 16)))
+
+    def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
+        return collate_pictures(self.store, rows)
 
 
 def _checked(pictures: Iterable[Picture]) -> Iterator[Picture]:

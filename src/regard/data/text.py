@@ -134,17 +134,14 @@ class _Blocks(Batches):
         least = (len(self.store) - self.context + 1) // self.context
         return max(1, min(self.config.tokens // self.context, least))
 
-    def plan(self, epoch: int) -> list[Ids]:
+    def _plan(self, epoch: int) -> list[Ids]:
         """The epoch's batches as the places where their blocks start."""
-        if epoch not in self._plans:
-            generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
-            spare = len(self.store) - self.context
-            offset = int(generator.integers(min(self.context, spare + 1)))
-            starts = offset + self.context * generator.permutation((len(self.store) - offset) // self.context)
-            n_batches = len(starts) // self.n_rows
-            self._plans.clear()  # one epoch at a time is enough
-            self._plans[epoch] = list(starts[: n_batches * self.n_rows].reshape(n_batches, self.n_rows))
-        return self._plans[epoch]
+        generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
+        spare = len(self.store) - self.context
+        offset = int(generator.integers(min(self.context, spare + 1)))
+        starts = offset + self.context * generator.permutation((len(self.store) - offset) // self.context)
+        n_batches = len(starts) // self.n_rows
+        return list(starts[: n_batches * self.n_rows].reshape(n_batches, self.n_rows))
 
     def blocks(self, starts: Ids) -> Ids:
         """[B] → [B, context]"""

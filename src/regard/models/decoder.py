@@ -48,7 +48,8 @@ class DecoderOnly(nn.Module):
         self.decoder = make_decoder(config.decoder, tokens, None)
         self.d_model = config.decoder.d_model
         self.max_len = self.decoder.max_len
-        self.has_window = self.max_len is not None or (isinstance(self.decoder, StackDecoder) and self.decoder.masks)
+        self.concatenates = config.concatenates
+        self.has_window = self.max_len is not None or self.concatenates
         """Whether it knows no more than so many tokens at once, and not all that it ever read"""
         self.readout, self.output = output_layer(self.decoder.d_out, tokens, config.tied)
         initialise(self)
@@ -103,7 +104,7 @@ class DecoderOnly(nn.Module):
         return stack.decode(x, None, seen(before, ids.shape[1]), need_weights)
 
     def _stack(self) -> StackDecoder:
-        if not isinstance(self.decoder, StackDecoder) or not self.decoder.masks:
+        if not self.concatenates or not isinstance(self.decoder, StackDecoder):
             raise UserError(CONCATENATION)
         return self.decoder
 

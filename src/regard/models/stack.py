@@ -164,8 +164,6 @@ class StackDecoder(nn.Module):
         self.norm = _last_norm(config)
         self.d_out = config.d_model
         self.max_len = config.longest
-        self.masks = all(isinstance(layer.mixer, SelfAttention) for layer in layers)
-        """Whether some places can be left out of what a token sees"""
 
     def forward(self, ids: Tensor, memory: Memory | None, need_weights: bool = False) -> Decoded:
         return self.decode(self.embedding(ids), memory, None, need_weights)

@@ -1,7 +1,7 @@
 """Pictures with captions: a TSV of picture and caption."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +10,15 @@ from numpy.typing import NDArray
 
 from regard.captioner import Captioner
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig, Batches
-from regard.data.pictures import Pictures, PictureStore, collate_pictures
+from regard.data.pictures import PictureBatches, Pictures, PictureStore, collate_pictures
 from regard.errors import UserError
 from regard.models import Model
-from regard.models.encdec import EncoderDecoderConfig
-from regard.models.image import ImageEncoderConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
+from regard.train.tasks.answers import AnswerValidator
 from regard.train.tasks.task import Data, Files, check_dropout, check_model, only_file, sample
-from regard.train.tasks.translate import judged
-from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
 
 _HOLD_OUT = 0.05
 
@@ -42,7 +38,8 @@ class Captioning:
         return TokenizerPair(tokenizer, tokenizer)
 
     def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data:
-        recipe, size = files.recipe, picture_size(files.recipe)
+        recipe = files.recipe
+        size = recipe.model.encoder.size  # type: ignore[union-attr]  # `check` has seen to it
         encode = tokenizers.tgt.encode
         pictures = _pictures(files.train)
         store = pictures.store(encode, size, folder / "train.pictures")
@@ -63,7 +60,7 @@ class Captioning:
         chosen = _short(valid, chosen, recipe.batch.max_tokens, "validation data", log)
         pairs = judge.pairs()
         texts = [(pairs[i][0].name, pairs[i][1]) for i in chosen[: recipe.valid.sentences]]
-        validator = CaptionValidator(valid, chosen, texts, tokenizers, recipe.valid, recipe.decode)
+        validator = CaptionValidator(chosen, texts, tokenizers, recipe.valid, recipe.decode, valid)
         return Data(PictureBatches(store, rows, recipe.batch, recipe.train.seed), validator)
 
 
@@ -77,78 +74,24 @@ def _short(store: PictureStore, rows: NDArray[np.int64], most: int, name: str, l
     return kept
 
 
-def picture_size(recipe: Recipe) -> int:
-    model = recipe.model
-    if not isinstance(model, EncoderDecoderConfig) or not isinstance(model.encoder, ImageEncoderConfig):
-        raise UserError("captions need model.kind=encoder-decoder with model.encoder.kind=image")
-    return model.encoder.size
-
-
 def _pictures(paths: tuple[Path, ...]) -> Pictures:
     return Pictures(only_file(paths, "captions (a TSV of picture and caption)"))
 
 
 @dataclass(frozen=True)
-class PictureBatches(Batches):
-    """Captions in random order; a batch holds as many as its budget has tokens for, 16 a caption."""
+class CaptionValidator(AnswerValidator):
+    """The validation captions; a picture is named by its file."""
 
     store: PictureStore
-    rows: NDArray[np.int64]
-    config: BatchConfig
-    seed: int
-    _plans: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, repr=False)
 
-    @property
-    def fingerprint(self) -> str:
-        return self.store.fingerprint
+    def batches(self) -> Iterator[Batch]:
+        return self._first(len(self.rows))
 
-    @property
-    def size(self) -> int:
-        return len(self.rows)
+    def answers(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
+        captioner = Captioner(model, self.tokenizers, config, device)
+        for batch in self._first(len(self.texts)):
+            yield from (caption.text for caption in captioner.of_batch(batch))
 
-    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        if epoch not in self._plans:
-            generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
-            shuffled = self.rows[generator.permutation(len(self.rows))]
-            self._plans.clear()
-            self._plans[epoch] = np.array_split(shuffled, -(-len(shuffled) // max(1, self.config.tokens // 16)))
-        return self._plans[epoch]
-
-    def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
-        return collate_pictures(self.store, rows)
-
-
-@dataclass(frozen=True)
-class CaptionValidator:
-    store: PictureStore
-    rows: NDArray[np.int64]
-    texts: Sequence[tuple[str, str]]
-    """(name of the picture, caption) of the first rows, which are captioned; the loss takes all"""
-    tokenizers: TokenizerPair
-    config: ValidConfig
-    decode: DecodeConfig
-
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint_of(self.store.fingerprint, self.rows)
-
-    @property
-    def size(self) -> int:
-        return len(self.rows)
-
-    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
-        model.eval()
-        loss = mean_loss(model, self._batches(), device, check_stop)
-        decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
-        captioner = Captioner(model, self.tokenizers, decode, device)
-        answers: list[str] = []
-        for batch in self._batches(len(self.texts)):
-            answers += [caption.text for caption in captioner.of_batch(batch)]
-            check_stop()
-        names, references = [name for name, _ in self.texts], [caption for _, caption in self.texts]
-        return judged(loss, names, references, answers, self.config)
-
-    def _batches(self, n: int | None = None) -> Iterator[Batch]:
-        rows = self.rows[:n]
-        for i in range(0, len(rows), 128):
-            yield collate_pictures(self.store, rows[i : i + 128])
+    def _first(self, n: int) -> Iterator[Batch]:
+        for i in range(0, n, 128):
+            yield collate_pictures(self.store, self.rows[i : min(n, i + 128)])

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig
@@ -82,14 +84,14 @@ def split_text(files: Files, tokenizers: TokenizerPair, log: RunLog) -> tuple[Te
     log.say(f"validation data: the last {len(store) - cut:,} of {len(store):,} tokens")
     if cut == 0 or cut == len(store):
         raise UserError(f"{len(store)} tokens are too few to hold some out; give a --valid file")
-    return _part(store, tokenizers.src, 0, cut), _part(store, tokenizers.src, cut, len(store))
-
-
-def _part(store: TextStore, tokenizer: Tokenizer, start: int, end: int) -> TextStore:
-    ids = store.ids[start:end]
-    pieces = (tokenizer.decode(ids[i : i + _PIECE].tolist()) for i in range(0, len(ids), _PIECE))
+    held = store.ids[cut:]
+    pieces = (tokenizers.src.decode(held[i : i + _PIECE].tolist()) for i in range(0, len(held), _PIECE))
     n_bytes = sum(len(piece.encode()) for piece in pieces)
-    return replace(store, ids=ids, n_bytes=n_bytes, fingerprint=f"{store.fingerprint} {start} {end}")
+
+    def part(ids: NDArray[Any], size: int, name: str) -> TextStore:
+        return replace(store, ids=ids, n_bytes=size, fingerprint=f"{store.fingerprint} {name} {cut}")
+
+    return part(store.ids[:cut], store.n_bytes - n_bytes, "until"), part(held, n_bytes, "from")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Pairs of sentences: translation, and every other way from one text to another."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +20,8 @@ from regard.text.dropout import BpeDropout
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.scores import ScoreOptions, corpus_scores
+from regard.train.tasks.answers import AnswerValidator
 from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
-from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
 from regard.translator import Translator
 
 _HOLD_OUT = 1_000
@@ -55,12 +54,12 @@ class Translating:
         resample = _resamplers(tokenizers, recipe.tokenizer.dropout)
         batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, resample)
         validator = TranslationValidator(
-            split.valid,
             split.valid_rows,
             split.valid_texts(recipe.valid.sentences),
             tokenizers,
             recipe.valid,
             recipe.decode,
+            split.valid,
             recipe.batch.tokens,
         )
         return Data(batches, validator)
@@ -85,20 +84,11 @@ class Split:
 
 
 def split_pairs(files: Files, tokenizers: TokenizerPair, log: RunLog) -> Split:
-    limit = files.recipe.batch.max_tokens
     corpus = corpus_of(files, files.train)
-    store = open_store(corpus, tokenizers, limit)
-    for line in store.report.describe("training data"):
-        log.say(line)
-    if not len(store):
-        raise UserError(no_pairs(corpus))
+    store = _opened(corpus, tokenizers, files.recipe.batch.max_tokens, "training data", log)
     if files.valid is not None:
         valid_corpus = corpus_of(files, files.valid)
-        valid = open_store(valid_corpus, tokenizers, limit)
-        for line in valid.report.describe("validation data"):
-            log.say(line)
-        if not len(valid):
-            raise UserError(no_pairs(valid_corpus))
+        valid = _opened(valid_corpus, tokenizers, files.recipe.batch.max_tokens, "validation data", log)
         return Split(store, np.arange(len(store)), valid, np.arange(len(valid)), valid_corpus)
     shuffled = np.random.Generator(np.random.Philox(key=files.recipe.train.seed)).permutation(len(store))
     n_valid = min(_HOLD_OUT, len(store) // 20)
@@ -106,6 +96,15 @@ def split_pairs(files: Files, tokenizers: TokenizerPair, log: RunLog) -> Split:
         raise UserError(f"{len(store)} pairs are too few to hold some out; give --valid files")
     log.say(f"validation data: {n_valid:,} pairs held out of the training data")
     return Split(store, np.sort(shuffled[n_valid:]), store, np.sort(shuffled[:n_valid]), corpus)
+
+
+def _opened(corpus: Corpus, tokenizers: TokenizerPair, limit: int, name: str, log: RunLog) -> PairStore:
+    store = open_store(corpus, tokenizers, limit)
+    for line in store.report.describe(name):
+        log.say(line)
+    if not len(store):
+        raise UserError(no_pairs(corpus))
+    return store
 
 
 def corpus_of(files: Files, paths: tuple[Path, ...]) -> Corpus:
@@ -120,55 +119,22 @@ def no_pairs(corpus: Corpus) -> str:
 
 
 @dataclass(frozen=True)
-class TranslationValidator:
+class TranslationValidator(AnswerValidator):
     """The validation pairs as ids (for the loss) and as texts (for BLEU)."""
 
     store: PairStore
-    rows: NDArray[np.int64]
-    texts: Sequence[Pair]
-    tokenizers: TokenizerPair
-    config: ValidConfig
-    decode: DecodeConfig
     batch_tokens: int
 
-    @property
-    def fingerprint(self) -> str:
-        return fingerprint_of(self.store.fingerprint, self.rows)
-
-    @property
-    def size(self) -> int:
-        return len(self.rows)
-
-    def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
-        model.eval()
-        loss = mean_loss(model, self._batches(), device, check_stop)
-        sources, references = [src for src, _ in self.texts], [tgt for _, tgt in self.texts]
-        decode = self.decode.model_copy(update={"beam": self.config.beam, "n_best": 1, "sampling": None})
-        assert not isinstance(model, EncoderOnly)
-        translator = Translator(model, self.tokenizers, decode, device)
-        answers: list[str] = []
-        for translation in translator.stream(sources):
-            answers.append(translation.text)
-            check_stop()
-        return judged(loss, sources, references, answers, self.config)
-
-    def _batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Batch]:
         src, tgt = self.store.lengths()
         lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
         for chosen in plan(lengths, self.batch_tokens, np.random.Philox(0)):
             yield collate(self.store.src(self.rows[chosen]), self.store.tgt(self.rows[chosen]))
 
-
-def judged(
-    loss: float, sources: Sequence[str], references: Sequence[str], answers: Sequence[str], config: ValidConfig
-) -> Validation:
-    """Answers against their references: BLEU, chrF, and how many are exactly right."""
-    scores = corpus_scores(answers, references, ScoreOptions(tokenize=config.tokenize), names=("BLEU", "chrF2"))
-    bleu, chrf = scores["BLEU"], scores["chrF2"]
-    exact = 100.0 * sum(a == r for a, r in zip(answers, references, strict=True)) / len(references)
-    shown = tuple(zip(sources, references, answers, strict=True))[: config.samples]
-    values = {"bleu": bleu.score, "chrf": chrf.score, "exact": exact}
-    return Validation(loss, bleu.score, values, bleu.signature, shown)
+    def answers(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
+        assert not isinstance(model, EncoderOnly)
+        translator = Translator(model, self.tokenizers, config, device)
+        return (translation.text for translation in translator.stream(src for src, _ in self.texts))
 
 
 def _resamplers(tokenizers: TokenizerPair, dropout: float) -> tuple[BpeDropout, BpeDropout] | None:
