@@ -47,6 +47,7 @@ def test_the_directory_is_a_bundle_without_pickle(run: Path) -> None:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert {"loss", "lr", "tokens_per_second", "grad_norm"} <= rows[0].keys()
     assert {"valid_loss", "bleu", "chrf"} <= rows[-1].keys()
+    assert rows[-1]["exact"] > 80, "each answer is held against its own reference"
 
 
 def test_it_has_learnt_the_task_and_python_and_command_line_agree(run: Path, held_out: tuple[Path, Path]) -> None:
