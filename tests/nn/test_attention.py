@@ -84,3 +84,18 @@ def test_permutation_equivariance_without_positions_and_its_loss_under_a_mask() 
 
     torch.testing.assert_close(run(x[:, order], False), run(x, False)[:, order], rtol=0, atol=1e-12)
     assert not torch.allclose(run(x[:, order], True), run(x, True)[:, order])
+
+
+def test_dropout_of_the_weights_is_of_training_alone_and_right_on_average() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(Heads(16, 2, dropout=0.5)).double()
+    x = torch.randn(1, 5, 16, dtype=torch.float64)
+    memory = layer.keys_values(x)
+    expected, _ = layer.eval()(x, memory)
+    torch.testing.assert_close(layer(x, memory)[0], expected, rtol=0, atol=0)
+    layer.train()
+    for need_weights in (False, True):
+        draws = torch.stack([layer(x, memory, need_weights=need_weights)[0] for _ in range(2000)])
+        assert draws.std(0).min() > 0.01
+        error = draws.std(0) / len(draws) ** 0.5
+        assert ((draws.mean(0) - expected).abs() < 5 * error).all()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from regard.captioner import Captioner
 from regard.classifier import Classifier
@@ -49,21 +50,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> "Files":
 Files = dict[str, tuple[Path, ...]]
 
 
-def trained(name: str, files: Files, out: Path, *more: str, init: Path | None = None) -> FrontDoor:
+def trained(name: str, files: Files, out: Path, *more: str, init: Path | None = None, device: str = "cpu") -> FrontDoor:
     start = (f"train.init={init}",) if init else ()
     recipe = load_recipe(name, settings=(*SMALL, *more, *start))
-    result = train(Run(recipe, files[recipe.task], None, out, device="cpu"))
+    result = train(Run(recipe, files[recipe.task], None, out, device=device))
     assert np.isfinite(result.validation.loss)
-    return load(out, device="cpu")
+    return load(out, device=device)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_trains_and_is_used(name: str, files: Files, tmp_path: Path) -> None:
+def test_every_recipe_trains_and_is_used(name: str, device: str, files: Files, tmp_path: Path) -> None:
     comments = [line for line in (recipe_folder() / f"{name}.yaml").read_text().splitlines() if line.startswith("#")]
     assert len(comments) == 2, "two lines on what it shows"
     more = ["tokenizer.vocab_size=600" if name == "llama" else "tokenizer.vocab_size=400"]
     more += ["batch.tokens=64"] if name == "base" else []
-    model = trained(name, files, tmp_path / "run", *more)
+    model = trained(name, files, tmp_path / "run", *more, device=device)
     match model:
         case Translator():
             assert len(model.translate(["the witch arrived", "a cat"], max_len=5)) == 2

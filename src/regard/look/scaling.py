@@ -87,14 +87,13 @@ def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: s
         layer, curve = make().to(place), Curve(name, place.type)
         started = time.perf_counter()
         for length in lengths:
-            before = time.perf_counter()
             seconds, memory = _measure(layer, length, place, share / 4)
             curve.lengths.append(length)
             curve.seconds.append(seconds)
             curve.memory.append(memory)
-            now = time.perf_counter()
-            # The next one is twice as long or so, and its time up to four times as much.
-            if now - before > share / 4 or now - started > share:
+            # The next one is twice as long or so, and each of its passes up to four times as slow. What a first pass
+            # takes beyond that, as loading kernels, does not come again.
+            if 16 * seconds > share or time.perf_counter() - started > share:
                 break
         curves.append(curve)
     return curves

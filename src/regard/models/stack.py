@@ -32,6 +32,8 @@ class StackConfig(Config):
     d_ff: int = Field(2048, ge=1)
     n_layers: int = Field(6, ge=1)
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Of the weights of softmax attention; `dropout` is of what a sub-layer adds, and of the embeddings."""
     norm: Literal["pre", "post"] = "pre"
     norm_kind: Literal["layer", "rms"] = "layer"
     activation: Literal["gelu", "relu", "swiglu"] = "gelu"
@@ -58,9 +60,11 @@ class StackConfig(Config):
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
             raise ValueError("rotary positions need heads of an even width")
         if self.attention == "linear" and (
-            self.n_kv_heads or (self.score, self.normalise) != ("scaled-dot", "softmax")
+            self.n_kv_heads or self.attention_dropout or (self.score, self.normalise) != ("scaled-dot", "softmax")
         ):
-            raise ValueError("attention=linear has no n_kv_heads, score or normalise; leave them out")
+            raise ValueError(
+                "attention=linear has no n_kv_heads, score, normalise or attention_dropout; leave them out"
+            )
         if self.positions in ("rotary", "alibi") and self.attention == "linear":
             raise ValueError(f"positions={self.positions} acts on softmax attention; use sinusoidal or learned")
         return self
@@ -73,7 +77,14 @@ class StackConfig(Config):
     @property
     def heads(self) -> Heads:
         return Heads(
-            self.d_model, self.n_heads, self.n_kv_heads, self.score, self.normalise, self.bias, max_len=self.max_len
+            self.d_model,
+            self.n_heads,
+            self.n_kv_heads,
+            self.score,
+            self.normalise,
+            self.bias,
+            self.max_len,
+            self.attention_dropout,
         )
 
     @property

@@ -39,18 +39,24 @@ def attend(
 
 
 def attend_fused(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
     """`attend` with the scaled dot product in one kernel that never holds the weights.
 
-    There may be fewer heads of keys and values than of queries; each then serves several.
+    There may be fewer heads of keys and values than of queries; each then serves several. `dropout` is of the weights.
     """
     if causal and (mask is not None or bias is not None):
         mask, causal = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
     if bias is not None:
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
     grouped = q.shape[-3] != k.shape[-3]
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal, enable_gqa=grouped)
 
 
 class Heads(NamedTuple):
@@ -65,6 +71,8 @@ class Heads(NamedTuple):
     bias: bool = True
     max_len: int = 1024
     """For the location score"""
+    dropout: float = 0.0
+    """Of the weights, in training"""
 
 
 class MultiHeadAttention(nn.Module):
@@ -79,6 +87,7 @@ class MultiHeadAttention(nn.Module):
         self.n_heads = heads.n_heads
         self.n_kv_heads = heads.n_kv_heads or heads.n_heads
         self.normalise = heads.normalise
+        self.dropout = heads.dropout
         self.fused = (heads.score, heads.normalise) == ("scaled-dot", "softmax")
         self.score = make_score(heads.score, width, width, heads.max_len)
         self.query = nn.Linear(heads.d_model, heads.d_model, bias=heads.bias)
@@ -115,15 +124,18 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The weights come from the plain form; without them the fused one runs, where it computes the same."""
         k, v = memory
+        dropout = self.dropout if self.training else 0.0
         if self.fused and not need_weights:
             # Half-precision keys come from autocast, a bias from plain arithmetic.
-            heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype))
+            heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype), dropout)
             return self._join(heads), None
         if causal:
             mask = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
         if self.n_kv_heads != self.n_heads:
             k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
         heads, weights = attend(q, k, v, self.score, mask, self.normalise, bias)
+        if dropout:
+            heads = F.dropout(weights, dropout) @ v
         return self._join(heads), weights
 
     def _join(self, heads: Tensor) -> Tensor:

@@ -160,7 +160,7 @@ def _trainer(run: Run, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
     device = device_named(run.device)
-    if device.type == "cuda":
+    if device.index is not None:  # cuda:1; plain cuda is the current one
         torch.cuda.set_device(device)  # streams and graphs belong to the current one
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
     if recipe.train.init:
