@@ -1,8 +1,17 @@
 """The residual connection and where its norm stands."""
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+class RMSNorm(nn.RMSNorm):
+    """x / √(mean x² + ε) · g, with g in the type of x: torch's kernel wants both in one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
 
 
 class Residual(nn.Module):
