@@ -79,7 +79,7 @@ class Captioner:
 
     def _regions(self, picture: torch.Tensor, ids: Sequence[int]) -> Regions:
         tgt = torch.tensor([[BOS, *ids, EOS]], device=self.device)
-        layers = [w[0] for w in self.model.attention(Batch.of(picture, tgt)).cross]
+        layers = [look.weights[0] for look in self.model.attention(Batch.of(picture, tgt)).cross]
         side = self.n_regions
         if not layers:
             return np.zeros((0, 0, len(ids) + 1, side, side), dtype=np.float32)

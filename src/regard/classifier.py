@@ -11,9 +11,11 @@ from regard.data.batch import collate_sources
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder import EncoderOnly
+from regard.models.inside import record_of, single
+from regard.models.record import AttentionRecord
 from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import SPECIALS
+from regard.text.vocab import BOS, EOS, SPECIALS
 
 _BATCH_TOKENS = 16_384
 
@@ -58,6 +60,16 @@ class Classifier:
         for rows, src in self._batches(texts):
             vectors[rows] = self.model.embed(src).float().cpu().numpy()
         return vectors
+
+    @torch.inference_mode()
+    def attention(self, text: str) -> AttentionRecord:
+        """Where the tokens of a text look"""
+        [ids] = self.tokenizers.src.encode([clean(text)])
+        if not ids:
+            raise UserError("there is nothing to look at in an empty text")
+        ids = ids if self.model.max_len is None else ids[: self.model.max_len - 1]
+        looks = self.model.attention(single([*ids, EOS], [BOS], self.device))
+        return record_of(looks, (*self.tokenizers.src.tokens(ids), SPECIALS[EOS]), ())
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Row numbers and ids of texts of like length"""

@@ -4,18 +4,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
-import numpy as np
 import torch
 
-from regard.data.batch import Batch, Ragged, collate, collate_sources
+from regard.data.batch import collate_sources
 from regard.errors import UserError
-from regard.models.record import AttentionRecord, Weights
+from regard.models.inside import head_of, record_of, single
+from regard.models.parts import Looks
+from regard.models.record import AttentionRecord, HeadRecord
 from regard.search.decode import DecodeConfig, decode
 from regard.search.step import Ensemble, Hypothesis, Stepper
 from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import EOS, SPECIALS
+from regard.text.vocab import BOS, EOS, SPECIALS
 
 _BATCH_SIZE = 16_384  # hypotheses times source tokens, decoded at once
 _STREAM_LINES = 256
@@ -127,28 +129,23 @@ class Translator:
         )
         return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates)
 
-    @torch.inference_mode()
     def attention(self, source: Sequence[int], target: Sequence[int]) -> AttentionRecord:
         """The weights of a given pair of id sequences, by the plain form of attention."""
-        model = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
-        padded = collate(Ragged.of([source]), Ragged.of([target]))
-        s, t = len(source) + 1, len(target) + 1
-        batch = Batch(padded.src[:, :s], padded.tgt_in[:, :t], padded.tgt_out[:, :t]).to(self.device)
-        weights = model.attention(batch)  # type: ignore[attr-defined]
-        return AttentionRecord(
-            source_tokens=(*self.tokenizers.src.tokens(source), SPECIALS[EOS]),
-            target_tokens=(*self.tokenizers.tgt.tokens(target), SPECIALS[EOS]),
-            encoder=_stacked(weights.encoder, s, s),
-            decoder=_stacked(weights.decoder, t, t),
-            cross=_stacked(weights.cross, t, s),
-        )
+        return self._watch(source, target)[1]
 
+    def inside(
+        self, source: Sequence[int], target: Sequence[int], kind: str = "cross", layer: int = 0, head: int = 0
+    ) -> HeadRecord:
+        """One head with its queries, keys, values and scores, over a given pair of id sequences."""
+        return head_of(*self._watch(source, target), kind, layer, head)
 
-def _stacked(layers: Sequence[torch.Tensor], n_from: int, n_to: int) -> Weights:
-    """The one sentence's weights [layers, heads, from, to]; a model without such attention has no layers of it."""
-    if not layers:
-        return np.zeros((0, 0, n_from, n_to), dtype=np.float32)
-    return np.stack([layer[0].float().cpu().numpy() for layer in layers])
+    @torch.inference_mode()
+    def _watch(self, source: Sequence[int], target: Sequence[int]) -> tuple[Looks, AttentionRecord]:
+        model: Any = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
+        looks = model.attention(single([*source, EOS], [BOS, *target, EOS], self.device))
+        source_tokens = (*self.tokenizers.src.tokens(source), SPECIALS[EOS])
+        target_tokens = (*self.tokenizers.tgt.tokens(target), SPECIALS[EOS])
+        return looks, record_of(looks, source_tokens, target_tokens)
 
 
 def device_named(name: str | None) -> torch.device:

@@ -9,6 +9,8 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder import DecoderOnly
+from regard.models.inside import record_of, single
+from regard.models.record import AttentionRecord
 from regard.search.decode import DecodeConfig, SamplingConfig, decode, written
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS, EOS
@@ -85,6 +87,15 @@ class Writer:
             log_probs = self.model(batch).double().log_softmax(-1)
             scores.append(float(log_probs.gather(-1, batch.tgt_out[..., None]).sum()))
         return scores
+
+    @torch.inference_mode()
+    def attention(self, text: str) -> AttentionRecord:
+        """Where the model looks while it is made to say `text`"""
+        ids = self.tokenizer.encode([text])[0][: self.context]
+        if not ids:
+            raise UserError("there is nothing to look at in an empty text")
+        looks = self.model.attention(single((), [BOS, *ids], self.device))
+        return record_of(looks, (), tuple(self.tokenizer.tokens(ids)))
 
     def _nothing(self, rows: int) -> Batch:
         empty = torch.empty(rows, 0, dtype=torch.int64, device=self.device)

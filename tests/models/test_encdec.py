@@ -51,19 +51,20 @@ def test_padding_changes_nothing() -> None:
 @pytest.mark.parametrize("options", VARIANTS)
 def test_attention_weights_are_rows_that_sum_to_one_and_respect_the_masks(options: dict[str, object]) -> None:
     model, batch = tiny_model(**options), random_batch([(3, 5), (9, 7)])
-    weights = model.attention(batch)
-    for layer in (*weights.encoder, *weights.decoder, *weights.cross):
-        torch.testing.assert_close(layer.sum(-1), torch.ones_like(layer[..., 0]))
-    for layer in (*weights.encoder, *weights.cross):
-        assert (layer[0, :, :, 4:] == 0).all(), "no weight on the padding"
-    for layer in weights.decoder:
-        assert (layer.triu(1) == 0).all(), "no weight on the future"
+    looks = model.attention(batch)
+    for look in (*looks.encoder, *looks.decoder, *looks.cross):
+        torch.testing.assert_close(look.weights.sum(-1), torch.ones_like(look.weights[..., 0]), rtol=0, atol=1e-6)
+        assert (look.weights[~look.mask] == 0).all()
+    for look in (*looks.encoder, *looks.cross):
+        assert (look.weights[0, :, :, 4:] == 0).all(), "no weight on the padding"
+    for look in looks.decoder:
+        assert (look.weights.triu(1) == 0).all(), "no weight on the future"
 
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_plain_form_gives_the_same_output_as_the_fused_one(options: dict[str, object]) -> None:
     model, batch = tiny_model(**options), random_batch([(3, 5), (9, 7)])
-    plain = model.decoder(batch.tgt_in, model.encoder(batch.src, need_weights=True), need_weights=True).hidden
+    plain = model.decoder(batch.tgt_in, model.encoder(batch.src, need_look=True), need_look=True).hidden
     torch.testing.assert_close(model.output(plain), model(batch), rtol=0, atol=1e-10)
 
 

@@ -160,16 +160,16 @@ def test_decoding_alone_is_decoding_in_a_batch_and_beam_1_is_greedy(name: str) -
 @pytest.mark.parametrize("name", SEQ2SEQ)
 def test_attention_weights_reach_every_source_token_and_no_padding(name: str) -> None:
     model, batch = build(name), batch_for(name, [(3, 5), (9, 7)])
-    weights = model.attention(batch)
+    looks = model.attention(batch)
     config = SEQ2SEQ[name]
     if "none" not in str(config.get("decoder", "")) or config["kind"] != "encoder-decoder":
-        assert weights.cross
-    for layer in (*weights.encoder, *weights.cross):
+        assert looks.cross
+    for look in (*looks.encoder, *looks.cross):
         n = batch.src.shape[1]
         padding = slice(4, n) if config["kind"] != "decoder" else slice(0, n - 4)
-        if config["kind"] == "decoder" and any(layer is w for w in weights.encoder):
+        if config["kind"] == "decoder" and any(look is other for other in looks.encoder):
             continue  # padding there sees itself alone
-        assert (layer[0, :, :, padding] == 0).all()
+        assert (look.weights[0, :, :, padding] == 0).all()
 
 
 def test_a_translator_without_encoder_sees_source_and_target_as_one_text() -> None:

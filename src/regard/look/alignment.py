@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from regard.data.corpus import read_lines
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
-from regard.text.clean import clean
-from regard.translator import Translator
 
 Links = set[tuple[int, int]]
 """(source word, target word)"""
@@ -68,9 +66,3 @@ def read_alignments(path: Path) -> list[Gold]:
         rows.append(Gold(sure, possible | sure))
     return rows
 
-
-def forced_attention(translator: Translator, source: str, target: str) -> AttentionRecord:
-    """Where the model looks while it is made to say `target`"""
-    [src] = translator.tokenizers.src.encode([clean(source)])
-    [tgt] = translator.tokenizers.tgt.encode([clean(target)])
-    return translator.attention(src, tgt)

@@ -14,7 +14,8 @@ import torch
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.loading import load_translator
-from regard.look.alignment import error_rate, forced_attention, read_alignments, word_alignment
+from regard.look.alignment import error_rate, read_alignments, word_alignment
+from regard.look.watch import watch
 from regard.text.clean import clean
 from regard.train.checkpoint import Checkpoints
 from regard.train.evaluate import TestSet, read_test_set
@@ -100,7 +101,7 @@ def alignment_errors(translator: Translator, test_set: TestSet, path: Path) -> R
     if len(gold) != len(test_set.sources):
         raise UserError(f"{path} has {len(gold):,} lines for {len(test_set.sources):,} test pairs; give one a pair")
     pairs = zip(test_set.sources, test_set.references, strict=True)
-    records = [forced_attention(translator, source, reference) for source, reference in pairs]
+    records = [watch(translator, source, reference) for source, reference in pairs]
     n_layers = len(records[0].cross)
     if not n_layers:
         return {"aer": None, "aer_by_layer": []}

@@ -33,7 +33,7 @@ class Plain(nn.Module):
         self.attention = SelfAttention(_HEADS, causal=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.attention(x, need_weights=True)[0]
+        y: Tensor = self.attention(x, need_look=True)[0]
         return y
 
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from regard.nn.attention import Heads, MultiHeadAttention
+from regard.nn.attention import Heads, Look, MultiHeadAttention
 from regard.nn.cache import KeyValue
 from regard.nn.feedforward import feed_forward
 from regard.nn.residual import Residual
@@ -36,14 +36,14 @@ class EncoderLayer(nn.Module):
         self.around_mixer = None if mixer is None else _residual(config)
         self.around_feedforward = _residual(config)
 
-    def forward(self, x: Tensor, mask: Tensor | None, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
-        """x [B, S, D], mask [B, 1, 1, S] → [B, S, D] and the weights [B, H, S, S] if asked for"""
-        weights = None
+    def forward(self, x: Tensor, mask: Tensor | None, need_look: bool = False) -> tuple[Tensor, Look | None]:
+        """x [B, S, D], mask [B, 1, 1, S] → [B, S, D], and the mixer's look if asked for"""
+        look = None
         if self.mixer is not None and self.around_mixer is not None:
-            y, weights = self.mixer(self.around_mixer.enter(x), mask, need_weights)
+            y, look = self.mixer(self.around_mixer.enter(x), mask, need_look)
             x = self.around_mixer.leave(x, y)
         h = self.around_feedforward.enter(x)
-        return self.around_feedforward.leave(x, self.feedforward(h)), weights
+        return self.around_feedforward.leave(x, self.feedforward(h)), look
 
 
 class DecoderLayer(nn.Module):
@@ -68,11 +68,11 @@ class DecoderLayer(nn.Module):
         source: KeyValue | None = None,
         src_mask: Tensor | None = None,
         mask: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """x [B, T, D], a whole target → [B, T, D], and the mixer's and the cross-attention's weights if asked for"""
-        y, own = self.mixer(self.around_mixer.enter(x), mask, need_weights)
-        x, cross = self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, need_weights)
+        need_look: bool = False,
+    ) -> tuple[Tensor, Look | None, Look | None]:
+        """x [B, T, D], a whole target → [B, T, D], and the mixer's and the cross-attention's look if asked for"""
+        y, own = self.mixer(self.around_mixer.enter(x), mask, need_look)
+        x, cross = self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, need_look)
         return x, own, cross
 
     def step(
@@ -83,11 +83,11 @@ class DecoderLayer(nn.Module):
         return self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, False)[0], past
 
     def _behind_mixer(
-        self, x: Tensor, source: KeyValue | None, src_mask: Tensor | None, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
+        self, x: Tensor, source: KeyValue | None, src_mask: Tensor | None, need_look: bool
+    ) -> tuple[Tensor, Look | None]:
         cross = None
         if self.cross is not None and self.around_cross is not None and source is not None:
-            y, cross = self.cross(self.around_cross.enter(x), source, src_mask, need_weights=need_weights)
+            y, cross = self.cross(self.around_cross.enter(x), source, src_mask, need_look=need_look)
             x = self.around_cross.leave(x, y)
         h = self.around_feedforward.enter(x)
         return self.around_feedforward.leave(x, self.feedforward(h)), cross

@@ -10,7 +10,7 @@ from regard.config import Config
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.encdec import DecoderConfig, initialise, make_decoder, output_layer, stacked
-from regard.models.parts import BatchWeights, Decoded, token_table
+from regard.models.parts import Decoded, Looks, token_table
 from regard.models.stack import StackConfig, StackDecoder, StackState, seen
 from regard.text.vocab import EOS, PAD, SEP
 
@@ -63,13 +63,16 @@ class DecoderOnly(nn.Module):
     def layers(self) -> list[nn.Module]:
         return stacked(self.decoder)
 
-    def attention(self, batch: Batch) -> BatchWeights:
-        """Weights over source and target as the one sequence they are: `cross` is its part target × source."""
-        n, own = batch.src.shape[1], self._run(batch, need_weights=True).own
-        return BatchWeights(
-            encoder=[w[:, :, :n, :n] for w in own],
-            decoder=[w[:, :, n:, n:] for w in own],
-            cross=[w[:, :, n:, :n] for w in own],
+    def attention(self, batch: Batch) -> Looks:
+        """Source and target are one sequence that attends to itself: `cross` is its part target × source."""
+        n, own = batch.src.shape[1], self._run(batch, need_look=True).own
+        if n == 0:
+            return Looks([], own, [])
+        source, target = slice(None, n), slice(n, None)
+        return Looks(
+            encoder=[look.part(source, source) for look in own],
+            decoder=[look.part(target, target) for look in own],
+            cross=[look.part(target, source) for look in own],
         )
 
     def room(self, batch: Batch) -> Tensor | None:
@@ -94,14 +97,14 @@ class DecoderOnly(nn.Module):
         h, state = self.decoder.step(state, ids)
         return F.log_softmax(self.output(self.readout(h)).float(), dim=-1), state
 
-    def _run(self, batch: Batch, need_weights: bool = False) -> Decoded:
+    def _run(self, batch: Batch, need_look: bool = False) -> Decoded:
         if batch.src.shape[1] == 0:
-            return self.decoder(batch.tgt_in, None, need_weights)
+            return self.decoder(batch.tgt_in, None, need_look)
         stack = self._stack()
         source, before = in_front(batch.src)
         ids = torch.cat([source, batch.tgt_in], dim=1)
         x = stack.embedding(ids, before=before)
-        return stack.decode(x, None, seen(before, ids.shape[1]), need_weights)
+        return stack.decode(x, None, seen(before, ids.shape[1]), need_look)
 
     def _stack(self) -> StackDecoder:
         if not self.concatenates or not isinstance(self.decoder, StackDecoder):

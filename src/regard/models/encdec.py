@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.models.image import ImageEncoder, ImageEncoderConfig
-from regard.models.parts import BatchWeights, Decoder, Encoder, token_table
+from regard.models.parts import Decoder, Encoder, Looks, token_table
 from regard.models.rnn import RnnDecoder, RnnDecoderConfig, RnnEncoder, RnnEncoderConfig
 from regard.models.stack import FeedForwardConfig, SsmConfig, StackConfig, StackDecoder, StackEncoder
 from regard.nn.ssm import SelectiveStateSpace
@@ -76,11 +76,11 @@ class EncoderDecoder(nn.Module):
         """The repeated parts, which are compiled one by one: it takes a fraction of the time that the whole would."""
         return [*stacked(self.encoder), *stacked(self.decoder)]
 
-    def attention(self, batch: Batch) -> BatchWeights:
-        """The weights of every layer and head over a given target, by the plain form of attention."""
-        memory = self.encoder(batch.src, need_weights=True)
-        decoded = self.decoder(batch.tgt_in, memory, need_weights=True)
-        return BatchWeights(memory.weights, decoded.own, decoded.cross)
+    def attention(self, batch: Batch) -> Looks:
+        """Every layer and head at work on a given target, by the plain form of attention."""
+        memory = self.encoder(batch.src, need_look=True)
+        decoded = self.decoder(batch.tgt_in, memory, need_look=True)
+        return Looks(memory.looks, decoded.own, decoded.cross)
 
     def room(self, batch: Batch) -> Tensor | None:
         """[B]: tokens a target can have at most, as BOS takes a place too; None: any number"""

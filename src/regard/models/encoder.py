@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.models.encdec import EncoderConfig, initialise, make_encoder, stacked
-from regard.models.parts import BatchWeights, token_table
+from regard.models.parts import Looks, token_table
 from regard.models.stack import StackConfig
 
 
@@ -47,5 +47,5 @@ class EncoderOnly(nn.Module):
     def layers(self) -> list[nn.Module]:
         return stacked(self.encoder)
 
-    def attention(self, batch: Batch) -> BatchWeights:
-        return BatchWeights(self.encoder(batch.src, need_weights=True).weights, [], [])
+    def attention(self, batch: Batch) -> Looks:
+        return Looks(self.encoder(batch.src, need_look=True).looks, [], [])

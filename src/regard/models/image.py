@@ -52,11 +52,9 @@ class ImageEncoder(nn.Module):
         self.size = config.size
         self.regions = config.regions
 
-    def forward(self, src: Tensor, need_weights: bool = False) -> Memory:
+    def forward(self, src: Tensor, need_look: bool = False) -> Memory:
         x = self.eyes(src).flatten(2).transpose(1, 2) + self.places
-        return self.stack.encode(
-            self.dropout(x), torch.ones(x.shape[:2], dtype=torch.bool, device=x.device), need_weights
-        )
+        return self.stack.encode(self.dropout(x), torch.ones(x.shape[:2], dtype=torch.bool, device=x.device), need_look)
 
 
 def _patches(config: ImageEncoderConfig) -> nn.Module:

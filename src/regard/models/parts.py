@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from regard.nn.attention import Look
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -17,8 +19,8 @@ class Memory:
     """[B, S] bool: where there is something"""
     summary: Tensor
     """[B, D]: all of it in one vector"""
-    weights: list[Tensor] = field(default_factory=list)
-    """[B, H, S, S] a layer of self-attention, if asked for"""
+    looks: list[Look] = field(default_factory=list)
+    """[B, H, …], one a layer of self-attention, if asked for"""
 
     def select(self, rows: Tensor) -> "Memory":
         values, mask, summary = (t.index_select(0, rows) for t in (self.values, self.mask, self.summary))
@@ -36,26 +38,26 @@ def mean_of(values: Tensor, mask: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class BatchWeights:
-    """Attention weights of a batch, a list a kind with one [B, H, from, to] a layer."""
+class Looks:
+    """Attention at work on a batch, [B, H, …], one a layer of each kind."""
 
-    encoder: list[Tensor]
-    decoder: list[Tensor]
-    cross: list[Tensor]
+    encoder: list[Look]
+    decoder: list[Look]
+    cross: list[Look]
 
 
 class Decoded(NamedTuple):
-    """A decoder's answer to a whole target: vectors [B, T, D] and, if asked for, its weights a layer."""
+    """A decoder's answer to a whole target: vectors [B, T, D] and, if asked for, its layers' looks."""
 
     hidden: Tensor
-    own: list[Tensor]
-    cross: list[Tensor]
+    own: list[Look]
+    cross: list[Look]
 
 
 class Encoder(Protocol):
     d_model: int
 
-    def __call__(self, src: Tensor, need_weights: bool = False) -> Memory: ...
+    def __call__(self, src: Tensor, need_look: bool = False) -> Memory: ...
 
 
 class Decoder(Protocol):
@@ -64,7 +66,7 @@ class Decoder(Protocol):
     d_out: int
     max_len: int | None
 
-    def __call__(self, ids: Tensor, memory: Memory | None, need_weights: bool = False) -> Decoded: ...
+    def __call__(self, ids: Tensor, memory: Memory | None, need_look: bool = False) -> Decoded: ...
 
     def start(self, memory: Memory | None, rows: int) -> Any:
         """A state with one row a sentence, before the first token."""
@@ -75,8 +77,8 @@ class Decoder(Protocol):
         ...
 
 
-def present(weights: list[Tensor | None]) -> list[Tensor]:
-    return [w.detach() for w in weights if w is not None]
+def present(looks: list[Look | None]) -> list[Look]:
+    return [look for look in looks if look is not None]
 
 
 def token_table(vocab_size: int, d_model: int) -> torch.nn.Embedding:

@@ -11,12 +11,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from regard.errors import UserError
-from regard.text.vocab import SPECIALS
+from regard.text.vocab import BOS, SPECIALS
 from regard.text.words import joined, words_of
 
 Weights = NDArray[np.float32]
 KINDS = ("encoder", "decoder", "cross")
-_TOKENS = ("source_tokens", "target_tokens")
+_TOKENS = ("source_tokens", "target_tokens", "read_tokens")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,12 @@ class AttentionRecord:
     encoder: Weights
     decoder: Weights
     cross: Weights
+    read_tokens: tuple[str, ...] = ()
+    """What the decoder looks back at: the start, and the target but its last token"""
+
+    def __post_init__(self) -> None:
+        if not self.read_tokens and self.target_tokens:
+            object.__setattr__(self, "read_tokens", (SPECIALS[BOS], *self.target_tokens[:-1]))
 
     def weights(self, kind: str) -> Weights:
         if kind not in KINDS:
@@ -42,15 +48,20 @@ class AttentionRecord:
     def tokens(self, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What the rows and the columns of a kind stand for"""
         rows = self.source_tokens if kind == "encoder" else self.target_tokens
-        return rows, self.target_tokens if kind == "decoder" else self.source_tokens
+        return rows, self.read_tokens if kind == "decoder" else self.source_tokens
 
-    def only(self, layer: int | None = None, head: int | None = None) -> "AttentionRecord":
-        """That layer and that head of every kind; None keeps all of them"""
+    def only(self, layer: int | None = None, head: int | None = None, kind: str | None = None) -> "AttentionRecord":
+        """That layer and that head of every kind, or of the one that is asked for; None keeps all of them.
 
-        def part(weights: Weights) -> Weights:
+        Encoder and decoder may have different numbers of them: what is asked of one need not be in the other.
+        """
+        for asked in KINDS if kind is None else (kind,):
+            weights = self.weights(asked)
             for name, index, n in zip(("layer", "head"), (layer, head), weights.shape, strict=False):
                 if index is not None and weights.size and not 0 <= index < n:
                     raise UserError(f"there is no {name} {index}; this model has 0 to {n - 1}")
+
+        def part(weights: Weights) -> Weights:
             layers = slice(None) if layer is None else slice(layer, layer + 1)
             heads = slice(None) if head is None else slice(head, head + 1)
             return weights[layers, heads]
@@ -70,13 +81,14 @@ class AttentionRecord:
 
         Special tokens are left out, so that rows may sum to less than one, or kept as words of their own.
         """
-        src, tgt = (_Grouping.of(getattr(self, side), specials) for side in _TOKENS)
+        src, tgt, read = (_Grouping.of(getattr(self, side), specials) for side in _TOKENS)
         return AttentionRecord(
             src.names,
             tgt.names,
             encoder=src.rows(self.encoder, src),
-            decoder=tgt.rows(self.decoder, tgt),
+            decoder=tgt.rows(self.decoder, read),
             cross=tgt.rows(self.cross, src),
+            read_tokens=read.names,
         )
 
     def statistics(self, kind: str) -> dict[str, NDArray[np.float64]]:
@@ -101,7 +113,7 @@ class AttentionRecord:
 
     def _with_each(self, change: Callable[[Weights], Weights]) -> "AttentionRecord":
         encoder, decoder, cross = (change(self.weights(kind)) for kind in KINDS)
-        return AttentionRecord(self.source_tokens, self.target_tokens, encoder, decoder, cross)
+        return AttentionRecord(self.source_tokens, self.target_tokens, encoder, decoder, cross, self.read_tokens)
 
     def to_json(self) -> str:
         tree = asdict(self) | {kind: self.weights(kind).tolist() for kind in KINDS}
@@ -131,8 +143,35 @@ class AttentionRecord:
 
 
 def _record(tokens: Mapping[str, Any], arrays: Mapping[str, Weights]) -> AttentionRecord:
-    src, tgt = (tuple(str(token) for token in tokens[side]) for side in _TOKENS)
-    return AttentionRecord(src, tgt, arrays["encoder"], arrays["decoder"], arrays["cross"])
+    src, tgt, read = (tuple(str(token) for token in tokens[side]) for side in _TOKENS)
+    return AttentionRecord(src, tgt, arrays["encoder"], arrays["decoder"], arrays["cross"], read)
+
+
+@dataclass(frozen=True)
+class HeadRecord:
+    """One head at work on one sentence, row by row: softmax(scores where mask) is weights, weights · v its output."""
+
+    kind: str
+    layer: int
+    head: int
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    q: Weights
+    """[rows, K]"""
+    k: Weights
+    """[columns, K]"""
+    v: Weights
+    """[columns, K]"""
+    scores: Weights
+    """[rows, columns], before the mask"""
+    mask: NDArray[np.bool_]
+    """[rows, columns]: True = may attend"""
+    weights: Weights
+    """[rows, columns]"""
+
+    @property
+    def output(self) -> Weights:
+        return self.weights @ self.v
 
 
 @dataclass(frozen=True)

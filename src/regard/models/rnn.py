@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.models.parts import Decoded, Memory
-from regard.nn.attention import attend
+from regard.nn.attention import Look, look
 from regard.nn.recurrent import BidirectionalLayer, ForwardLayer, Recurrent, RecurrentState, last
 from regard.nn.scores import make_score
 from regard.text.vocab import PAD
@@ -71,7 +71,7 @@ class RnnEncoder(nn.Module):
         self.bidirectional = config.bidirectional
         self.d_model = config.d_model
 
-    def forward(self, src: Tensor, need_weights: bool = False) -> Memory:
+    def forward(self, src: Tensor, need_look: bool = False) -> Memory:
         """src [B, S] ids; the summary is the last state (of both directions: each at the end of its way)"""
         mask = src != PAD
         lengths = mask.sum(1)
@@ -115,14 +115,15 @@ class RnnDecoder(nn.Module):
             self.join = nn.Linear(d + d_memory, d) if feeds else None
             self.d_out = d if feeds else d + d_memory
 
-    def forward(self, ids: Tensor, memory: Memory | None, need_weights: bool = False) -> Decoded:
-        """ids [B, T] → [B, T, d_out], and the weights of attention [B, 1, T, S]"""
+    def forward(self, ids: Tensor, memory: Memory | None, need_look: bool = False) -> Decoded:
+        """ids [B, T] → [B, T, d_out], and the look of attention, as of one head"""
         x, state = self.dropout(self.tokens(ids)), self.start(memory, len(ids)).rnn
+        seen: Look | None
         if memory is not None and self.attends and self.config.context == "input":
-            hidden, weights = self._feed_all(x, state, memory)
+            hidden, seen = self._feed_all(x, state, memory)
         else:
-            hidden, _, weights = self._run(x, state, memory)
-        cross = [weights[:, None].detach()] if need_weights and weights is not None else []
+            hidden, _, seen = self._run(x, state, memory)
+        cross = [Look(*(t[:, None] for t in seen))] if need_look and seen is not None else []
         return Decoded(self.dropout(hidden), [], cross)
 
     def start(self, memory: Memory | None, rows: int) -> RnnState:
@@ -143,27 +144,39 @@ class RnnDecoder(nn.Module):
 
     def _run(
         self, x: Tensor, state: RecurrentState, memory: Memory | None
-    ) -> tuple[Tensor, RecurrentState, Tensor | None]:
+    ) -> tuple[Tensor, RecurrentState, Look | None]:
         """h_t = RNN(x_t, h_{t−1});  α = softmax(e(h_t, H));  c_t = Σ α_j h_j;  → [c_t ; h_t]"""
         h, state = self.rnn(x, state)
         if memory is None or not self.attends:
             return h, state, None
-        c, weights = attend(h, memory.values, memory.values, self.score, memory.mask[:, None, :], self.config.normalise)
-        return torch.cat([c, h], dim=-1), state, weights
+        seen = self._look(h, memory)
+        return torch.cat([seen.output, h], dim=-1), state, seen
 
-    def _feed_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        hidden, weights = [], []
+    def _feed_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, Look]:
+        hidden, steps = [], []
         for t in range(x.shape[1]):
-            h, state, w = self._feed(x[:, t : t + 1], state, memory)
+            h, state, seen = self._feed(x[:, t : t + 1], state, memory)
             hidden.append(h)
-            weights.append(w)
-        return torch.cat(hidden, dim=1), torch.cat(weights, dim=1)
+            steps.append(seen)
+        return torch.cat(hidden, dim=1), _one_behind_the_other(steps)
 
-    def _feed(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, RecurrentState, Tensor]:
+    def _feed(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, RecurrentState, Look]:
         """q = [h_{t−1} ; x_t];  c = Σ softmax(e(q, H)) h_j;  z = ReLU(W_c [x_t ; c] + b_c);  h_t = RNN(z, h_{t−1})"""
         assert self.join is not None
         q = torch.cat([state.h[:, -1:].to(x.dtype), x], dim=-1)
-        c, weights = attend(q, memory.values, memory.values, self.score, memory.mask[:, None, :], self.config.normalise)
-        z = self.join(torch.cat([x, c], dim=-1)).relu()
+        seen = self._look(q, memory)
+        z = self.join(torch.cat([x, seen.output], dim=-1)).relu()
         h, state = self.rnn(z, state)
-        return h, state, weights
+        return h, state, seen
+
+    def _look(self, q: Tensor, memory: Memory) -> Look:
+        return look(q, memory.values, memory.values, self.score, memory.mask[:, None, :], self.config.normalise)
+
+
+def _one_behind_the_other(steps: list[Look]) -> Look:
+    """Looks of one query each at the same keys → one of all queries"""
+    q, scores, mask, weights = (torch.cat([getattr(step, name) for step in steps], dim=1) for name in _OF_QUERIES)
+    return Look(q, steps[0].k, steps[0].v, scores, mask, weights)
+
+
+_OF_QUERIES = ("q", "scores", "mask", "weights")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.models.blocks import DecoderLayer, EncoderLayer, LayerConfig
 from regard.models.parts import Decoded, Memory, mean_of, present
-from regard.nn.attention import Heads, SelfAttention
+from regard.nn.attention import Heads, Look, SelfAttention
 from regard.nn.cache import KeyValue
 from regard.nn.embedding import Add, Concatenate, Embedding
 from regard.nn.mixers import BidirectionalStateSpace, LinearAttention, StateSpace, Window
@@ -129,18 +129,18 @@ class StackEncoder(nn.Module):
         self.norm = _last_norm(config)
         self.d_model = config.d_model
 
-    def forward(self, src: Tensor, need_weights: bool = False) -> Memory:
+    def forward(self, src: Tensor, need_look: bool = False) -> Memory:
         """src [B, S] ids"""
         assert self.embedding is not None
-        return self.encode(self.embedding(src), src != PAD, need_weights)
+        return self.encode(self.embedding(src), src != PAD, need_look)
 
-    def encode(self, x: Tensor, mask: Tensor, need_weights: bool = False) -> Memory:
-        weights: list[Tensor | None] = []
+    def encode(self, x: Tensor, mask: Tensor, need_look: bool = False) -> Memory:
+        looks: list[Look | None] = []
         for layer in self.layers:
-            x, w = layer(x, mask[:, None, None, :], need_weights)
-            weights.append(w)
+            x, look = layer(x, mask[:, None, None, :], need_look)
+            looks.append(look)
         x = self.norm(x)
-        return Memory(x, mask, mean_of(x, mask), present(weights))
+        return Memory(x, mask, mean_of(x, mask), present(looks))
 
 
 @dataclass(frozen=True)
@@ -176,17 +176,17 @@ class StackDecoder(nn.Module):
         self.d_out = config.d_model
         self.max_len = config.longest
 
-    def forward(self, ids: Tensor, memory: Memory | None, need_weights: bool = False) -> Decoded:
-        return self.decode(self.embedding(ids), memory, None, need_weights)
+    def forward(self, ids: Tensor, memory: Memory | None, need_look: bool = False) -> Decoded:
+        return self.decode(self.embedding(ids), memory, None, need_look)
 
-    def decode(self, x: Tensor, memory: Memory | None, mask: Tensor | None, need_weights: bool = False) -> Decoded:
+    def decode(self, x: Tensor, memory: Memory | None, mask: Tensor | None, need_look: bool = False) -> Decoded:
         """x [B, T, D]; mask: of x's own places, beside the causal one"""
-        own: list[Tensor | None] = []
-        cross: list[Tensor | None] = []
+        own: list[Look | None] = []
+        cross: list[Look | None] = []
         for layer, source in zip(self.layers, self._sources(memory), strict=True):
-            x, w, c = layer(x, source, None if memory is None else memory.may_attend, mask, need_weights)
-            own.append(w)
-            cross.append(c)
+            x, of_own, of_source = layer(x, source, None if memory is None else memory.may_attend, mask, need_look)
+            own.append(of_own)
+            cross.append(of_source)
         return Decoded(self.norm(x), present(own), present(cross))
 
     def start(self, memory: Memory | None, rows: int) -> StackState:

@@ -17,6 +17,32 @@ from regard.nn.scores import make_score, score_named
 Score = Callable[[Tensor, Tensor], Tensor]
 
 
+class Look(NamedTuple):
+    """Attention at work: what was compared, how well it fitted, and the weights that came of it."""
+
+    q: Tensor
+    """[..., Tq, Dq]"""
+    k: Tensor
+    """[..., Tk, Dk]"""
+    v: Tensor
+    """[..., Tk, Dv]"""
+    scores: Tensor
+    """[..., Tq, Tk], whether or not they may be used"""
+    mask: Tensor
+    """[..., Tq, Tk]: True = may attend"""
+    weights: Tensor
+    """[..., Tq, Tk]"""
+
+    @property
+    def output(self) -> Tensor:
+        return self.weights @ self.v
+
+    def part(self, rows: slice, columns: slice) -> "Look":
+        """Of these queries, and of these keys"""
+        q, k, v = self.q[..., rows, :], self.k[..., columns, :], self.v[..., columns, :]
+        return Look(q, k, v, *(square[..., rows, columns] for square in self[3:]))
+
+
 def attend(
     q: Tensor,
     k: Tensor,
@@ -31,11 +57,26 @@ def attend(
     q [..., Tq, Dq], k [..., Tk, Dk], v [..., Tk, Dv], mask broadcastable to [..., Tq, Tk] with True = may attend,
     bias likewise, added to the scores → output [..., Tq, Dv], weights [..., Tq, Tk]
     """
+    seen = look(q, k, v, score, mask, normalise, bias)
+    return seen.output, seen.weights
+
+
+def look(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: str | Score = "scaled-dot",
+    mask: Tensor | None = None,
+    normalise: str = "softmax",
+    bias: Tensor | None = None,
+) -> Look:
+    """`attend` with everything that led to its output"""
     if normalise not in NORMALISERS:
         raise UserError(f"normaliser '{normalise}' is unknown; choose one of {', '.join(NORMALISERS)}")
     e = (score_named(score) if isinstance(score, str) else score)(q, k)
-    weights = NORMALISERS[normalise](e if bias is None else e + bias, mask)
-    return weights @ v, weights
+    e = e if bias is None else e + bias
+    weights = NORMALISERS[normalise](e, mask)
+    return Look(q, k, v, e, _everywhere(mask, e), weights)
 
 
 def attend_fused(
@@ -108,10 +149,10 @@ class MultiHeadAttention(nn.Module):
         memory: KeyValue,
         mask: Tensor | None = None,
         causal: bool = False,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Queries from x [B, Tq, D] → output [B, Tq, D], and the weights [B, H, Tq, Tk] where they are asked for."""
-        return self.weigh(self.queries(x), memory, mask, causal, need_weights)
+        need_look: bool = False,
+    ) -> tuple[Tensor, Look | None]:
+        """Queries from x [B, Tq, D] → output [B, Tq, D], and the look [B, H, …] of each head where it is asked for."""
+        return self.weigh(self.queries(x), memory, mask, causal, need_look)
 
     def weigh(
         self,
@@ -119,13 +160,13 @@ class MultiHeadAttention(nn.Module):
         memory: KeyValue,
         mask: Tensor | None,
         causal: bool,
-        need_weights: bool,
+        need_look: bool,
         bias: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """The weights come from the plain form; without them the fused one runs, where it computes the same."""
+    ) -> tuple[Tensor, Look | None]:
+        """The look comes from the plain form; without it the fused one runs, where it computes the same."""
         k, v = memory
-        dropout = self.dropout if self.training else 0.0
-        if self.fused and not need_weights:
+        if self.fused and not need_look:
+            dropout = self.dropout if self.training else 0.0
             # Half-precision keys come from autocast, a bias from plain arithmetic.
             heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype), dropout)
             return self._join(heads), None
@@ -133,10 +174,8 @@ class MultiHeadAttention(nn.Module):
             mask = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
         if self.n_kv_heads != self.n_heads:
             k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
-        heads, weights = attend(q, k, v, self.score, mask, self.normalise, bias)
-        if dropout:
-            heads = F.dropout(weights, dropout) @ v
-        return self._join(heads), weights
+        seen = look(q, k, v, self.score, mask, self.normalise, bias)
+        return self._join(F.dropout(seen.weights, self.dropout, self.training) @ v), seen
 
     def _join(self, heads: Tensor) -> Tensor:
         return self.out(heads.transpose(1, 2).flatten(2))
@@ -151,11 +190,11 @@ class SelfAttention(MultiHeadAttention):
         self.positions = positions
 
     def forward(  # type: ignore[override]  # its keys and values are its own
-        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """x [B, T, D] → [B, T, D], and the weights [B, H, T, T] where they are asked for"""
+        self, x: Tensor, mask: Tensor | None = None, need_look: bool = False
+    ) -> tuple[Tensor, Look | None]:
+        """x [B, T, D] → [B, T, D], and the look of each head where it is asked for"""
         q, memory = self._placed(x, 0)
-        return self.weigh(q, memory, mask, self.causal, need_weights, self._bias(q, memory))
+        return self.weigh(q, memory, mask, self.causal, need_look, self._bias(q, memory))
 
     def start(self, rows: int, like: Tensor) -> KeyValue:
         nothing = like.new_empty(rows, self.n_kv_heads, 0, like.shape[-1] // self.n_heads)
@@ -185,6 +224,10 @@ class SelfAttention(MultiHeadAttention):
 
 def _split(x: Tensor, n_heads: int) -> Tensor:
     return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)  # [B, H, T, K]
+
+
+def _everywhere(mask: Tensor | None, like: Tensor) -> Tensor:
+    return (torch.ones((), dtype=torch.bool, device=like.device) if mask is None else mask).expand_as(like)
 
 
 def _both(mask: Tensor | None, other: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Mixers: the part of a layer in which tokens see each other. All of them have the verbs of `SelfAttention`:
 
-forward(x [B, T, D], mask, need_weights) → (y [B, T, D], weights or None), the whole sequence at once, and, if causal,
+forward(x [B, T, D], mask, need_look) → (y [B, T, D], Look or None), the whole sequence at once, and, if causal,
 start(rows, like) → state and step(x [B, 1, D], state, mask) → (y, state), a token at a time.
 """
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import Heads, MultiHeadAttention
+from regard.nn.attention import Heads, Look, MultiHeadAttention, look
 from regard.nn.linear import (
     FEATURES,
     LinearState,
@@ -24,7 +24,7 @@ from regard.nn.masks import causal_mask
 from regard.nn.recurrent import flip
 from regard.nn.ssm import SelectiveStateSpace, SsmState
 
-Mixed = tuple[Tensor, Tensor | None]
+Mixed = tuple[Tensor, Look | None]
 
 
 class LinearAttention(MultiHeadAttention):
@@ -39,12 +39,13 @@ class LinearAttention(MultiHeadAttention):
         self.feature = FEATURES[feature]
         self.by_sum = feature != "identity"
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False) -> Mixed:  # type: ignore[override]
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:  # type: ignore[override]
         q, k, v = self._mapped(x)
-        if need_weights:
+        if need_look:
             square = causal_mask(q.shape[-2], k.shape[-2], q.device) if self.causal else mask
             weights = linear_weights(q, k, self.by_sum, square)
-            return self._join(weights @ v), weights
+            seen = look(q, k, v, "dot", square, "none")._replace(weights=weights)
+            return self._join(seen.output), seen
         if self.causal:
             return self._join(causal_linear_attention(q, k, v, self.by_sum)), None
         return self._join(linear_attention(q, k, v, self.by_sum, mask)), None
@@ -71,7 +72,7 @@ class StateSpace(nn.Module):
         super().__init__()
         self.ahead = SelectiveStateSpace(d_model, d_state)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:
         return self.ahead(x), None
 
     def start(self, rows: int, like: Tensor) -> SsmState:
@@ -89,7 +90,7 @@ class BidirectionalStateSpace(nn.Module):
         self.ahead = SelectiveStateSpace(d_model, d_state)
         self.back = SelectiveStateSpace(d_model, d_state)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:
         lengths = torch.full((len(x),), x.shape[1], device=x.device) if mask is None else mask[:, 0, 0].sum(-1)
         return self.ahead(x) + flip(self.back(flip(x, lengths)), lengths), None
 
@@ -110,7 +111,7 @@ class Window(nn.Module):
         self.window = window
         self.join = nn.Linear(window * d_model, d_model)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:
         return self._slide(torch.cat([self.start(len(x), x).inputs, x], dim=1)), None
 
     def start(self, rows: int, like: Tensor) -> WindowState:
