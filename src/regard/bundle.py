@@ -1,7 +1,7 @@
 """A model directory: config.json, model.safetensors, tokenizer/ and README.md (the card). Load and save."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from regard import __version__, models
 from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
+from regard.models.alignment import Aligner
 from regard.models.weights import load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
@@ -30,6 +31,7 @@ class BundleConfig(Config):
     """Language models: tokens that they saw at once when they learnt"""
     model: dict[str, Any]
     decode: DecodeConfig = DecodeConfig()
+    alignment: Aligner = Aligner()
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Bundle:
     decode: DecodeConfig
     task: TaskName = "translate"
     context: int = 256
+    alignment: Aligner = field(default_factory=Aligner)
 
     def save(self, folder: Path, card: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,9 +55,10 @@ class Bundle:
             context=self.context,
             model=self.model_config.model_dump(mode="json"),
             decode=self.decode,
+            alignment=self.alignment,
         )
         self.tokenizers.save(folder / "tokenizer")
-        write_atomically(folder / "config.json", (config.model_dump_json(indent=2) + "\n").encode())
+        _write_config(folder, config)
         write_atomically(folder / "README.md", card.encode())
         save_weights(self.model, folder)
 
@@ -71,7 +75,26 @@ class Bundle:
             load_weights(model, load_file(path), str(path))
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-        return cls(model.eval(), model_config, tokenizers, config.languages, config.decode, config.task, config.context)
+        return cls(
+            model.eval(),
+            model_config,
+            tokenizers,
+            config.languages,
+            config.decode,
+            config.task,
+            config.context,
+            config.alignment,
+        )
+
+
+def save_alignment(folder: Path, alignment: Aligner) -> None:
+    """Change how a model directory's attention becomes links, and nothing else of it."""
+    config = _read_config(folder).model_copy(update={"alignment": alignment})
+    _write_config(folder, config)
+
+
+def _write_config(folder: Path, config: BundleConfig) -> None:
+    write_atomically(folder / "config.json", (config.model_dump_json(indent=2) + "\n").encode())
 
 
 def save_weights(model: models.Model, folder: Path) -> None:

@@ -32,7 +32,7 @@ def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Fr
             return Classifier(model, bundle.tokenizers, place)
         case "caption":
             return Captioner(model, bundle.tokenizers, bundle.decode, place)
-    return Translator(_stepper(model), bundle.tokenizers, bundle.decode, place)
+    return Translator(_stepper(model), bundle.tokenizers, bundle.decode, place, bundle.alignment)
 
 
 def load_translator(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
@@ -52,7 +52,7 @@ def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | No
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
     members: list[Stepper] = [_stepper(bundle.model.to(place)) for bundle in bundles]
-    return Translator(Ensemble(members), first.tokenizers, first.decode, place)
+    return Translator(Ensemble(members), first.tokenizers, first.decode, place, first.alignment)
 
 
 def _stepper(model: Model) -> Stepper:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -10,6 +9,8 @@ import torch
 
 from regard.data.batch import collate_sources
 from regard.errors import UserError
+from regard.markup import labels, pair_html, table_html
+from regard.models.alignment import Aligner
 from regard.models.inside import head_of, record_of, single
 from regard.models.parts import Looks
 from regard.models.record import AttentionRecord, HeadRecord
@@ -32,6 +33,8 @@ class Candidate:
     tokens: tuple[str, ...]
     attention: AttentionRecord | None = None
     """Where the model looked while it said this, if asked for"""
+    alignment: tuple[tuple[int, int], ...] | None = None
+    """(source word, target word), from 0 in the order of the source, as the model's aligner reads its attention"""
 
 
 @dataclass(frozen=True)
@@ -58,20 +61,33 @@ class Translation:
     def tokens(self) -> tuple[str, ...]:
         return self.hypotheses[0].tokens
 
-    @cached_property
+    @property
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
-        """(source token, target token): where each target token's cross-attention is strongest on average."""
-        if self.attention is None or not self.attention.cross.size:
-            return None
-        strongest = self.attention.cross.mean((0, 1))[: len(self.tokens), : len(self.source_tokens)].argmax(1)
-        return tuple((int(s), t) for t, s in enumerate(strongest))
+        return self.hypotheses[0].alignment
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the pair and, where attention was asked for, its map over all layers and heads."""
+        pair = pair_html(self.source, self.text)
+        kind = "cross" if self.attention and self.attention.cross.size else "decoder"
+        if self.attention is None or not self.attention.weights(kind).size:
+            return pair
+        rows, columns = map(labels, self.attention.tokens(kind))
+        return pair + table_html(rows, columns, self.attention.weights(kind).mean((0, 1)).tolist())
 
 
 class Translator:
     """A model, its tokenizers and how to decode. Holds no state between calls."""
 
-    def __init__(self, model: Stepper, tokenizers: TokenizerPair, config: DecodeConfig, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: Stepper,
+        tokenizers: TokenizerPair,
+        config: DecodeConfig,
+        device: torch.device,
+        aligner: Aligner | None = None,
+    ) -> None:
         self.model = model
+        self.aligner = aligner or Aligner()
         self.tokenizers = tokenizers
         self.config = config
         self.device = device
@@ -104,30 +120,34 @@ class Translator:
         return [results.get(i) or _nothing(text, config.n_best) for i, text in enumerate(texts)]
 
     def stream(
-        self, lines: Iterable[str], n_lines: int = _STREAM_LINES, prefix: str | None = None, **options: object
+        self,
+        lines: Iterable[str],
+        n_lines: int = _STREAM_LINES,
+        prefix: str | None = None,
+        attention: bool = False,
+        **options: object,
     ) -> Iterator[Translation]:
         """Translate an endless input, `n_lines` at a time, each translation starting with `prefix`."""
         waiting = iter(lines)
         while chunk := list(islice(waiting, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
-            yield from self.translate(chunk, prefixes=prefixes, **options)  # type: ignore[arg-type]
+            yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)
 
     def _translation(
         self, text: str, source: Sequence[int], found: Sequence[Hypothesis], attention: bool
     ) -> Translation:
         if not found:
             raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
-        target = self.tokenizers.tgt
-        candidates = tuple(
-            Candidate(
-                clean(target.decode(h.ids)),
-                h.score,
-                tuple(target.tokens(h.ids)),
-                self.attention(source, h.ids) if attention else None,
-            )
-            for h in found
-        )
+        candidates = tuple(self._candidate(source, hypothesis, attention) for hypothesis in found)
         return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates)
+
+    def _candidate(self, source: Sequence[int], found: Hypothesis, attention: bool) -> Candidate:
+        target = self.tokenizers.tgt
+        text, tokens = clean(target.decode(found.ids)), tuple(target.tokens(found.ids))
+        if not attention:
+            return Candidate(text, found.score, tokens)
+        record = self.attention(source, found.ids)
+        return Candidate(text, found.score, tokens, record, tuple(sorted(self.aligner(record))))
 
     def attention(self, source: Sequence[int], target: Sequence[int]) -> AttentionRecord:
         """The weights of a given pair of id sequences, by the plain form of attention."""

@@ -3,79 +3,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import yaml
 
-from regard.errors import UserError
-from regard.look.alignment import Gold, error_rate, read_alignments, word_alignment, word_weights
 from regard.look.compare import split_entrants
 from regard.look.contest import length_buckets
-from regard.models.record import AttentionRecord
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair
-from regard.text.words import words_of
 from regard.train.log import read_metrics
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
 from tests.command import failed_in_one_line, regard, toy_files
-
-
-def record(source: tuple[str, ...], target: tuple[str, ...], *layers: list[list[float]]) -> AttentionRecord:
-    cross = np.array(layers, dtype=np.float32)[:, None]  # one head
-    s, t = len(source), len(target)
-    return AttentionRecord(
-        source, target, np.zeros((0, 0, s, s), np.float32), np.zeros((0, 0, t, t), np.float32), cross
-    )
-
-
-def test_a_perfect_alignment_has_no_error() -> None:
-    gold = [Gold({(0, 0), (1, 2)}, {(0, 0), (1, 2)}), Gold({(0, 0)}, {(0, 0)})]
-    assert error_rate([{(0, 0), (1, 2)}, {(0, 0)}], gold) == 0.0
-    assert error_rate([{(5, 5)}, {(6, 6)}], gold) == 1.0
-
-
-def test_the_error_rate_of_a_worked_example() -> None:
-    # A has 4 links; 2 of the 3 sure ones are found, and 3 of A are possible: 1 − (2 + 3) / (4 + 3)
-    sure = {(0, 0), (1, 1), (2, 3)}
-    gold = [Gold(sure, sure | {(2, 2)})]
-    assert error_rate([{(0, 0), (1, 1), (2, 2), (3, 3)}], gold) == pytest.approx(2 / 7)
-
-
-def test_tokens_are_put_together_to_words() -> None:
-    assert words_of(("▁the", "▁wit", "ch", "</s>")) == [0, 1, 1, -1]
-    assert words_of(("a", "b", " ", "c", "</s>")) == [0, 0, -1, 1, -1]  # characters
-    assert words_of(("▁a", "<unk>", "▁c", "</s>")) == [0, 1, 2, -1]  # words
-    assert words_of(("▁", "<0xC3>", "<0xA9>", "▁x", "</s>")) == [0, 0, 0, 1, -1]
-
-
-def test_attention_is_summed_over_source_pieces_and_averaged_over_target_pieces() -> None:
-    weights = [
-        [0.3, 0.2, 0.4, 0.1],  # first piece of the target word
-        [0.1, 0.3, 0.2, 0.4],
-        [0.0, 0.1, 0.8, 0.1],
-        [0.0, 0.0, 0.0, 1.0],
-    ]
-    one = record(("▁gr", "een", "▁witch", "</s>"), ("▁ver", "te", "▁sorcière", "</s>"), weights)
-    expected = [[(0.5 + 0.4) / 2, (0.4 + 0.2) / 2], [0.1, 0.8]]
-    assert np.allclose(word_weights(one), expected)
-    assert word_alignment(one) == {(0, 0), (1, 1)}  # piece by piece, the first would look at "witch"
-
-
-def test_one_layer_or_the_mean_of_all() -> None:
-    first, second = [[1.0, 0.0, 0.0]], [[0.2, 0.8, 0.0]]
-    two = record(("▁a", "▁b", "</s>"), ("▁x",), first, second)
-    assert word_alignment(two) == {(0, 0)}
-    assert word_alignment(two, layer=0) == {(0, 0)}
-    assert word_alignment(two, layer=1) == {(1, 0)}
-
-
-def test_gold_alignments_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "gold"
-    path.write_text("0-0 1?2\n\n")
-    assert read_alignments(path) == [Gold({(0, 0)}, {(0, 0), (1, 2)}), Gold(set(), set())]
-    path.write_text("0-0\n1-x\n")
-    with pytest.raises(UserError, match="line 2"):
-        read_alignments(path)
 
 
 def test_buckets_and_entrants() -> None:

@@ -1,6 +1,6 @@
 """The command line: each verb parses, calls the library and prints. Heavy imports wait until a verb runs."""
 
-from regard.cli import datasets, judging, looking, training, using
+from regard.cli import aligning, datasets, evaluating, judging, looking, training, translating, using
 from regard.cli.app import main
 
-__all__ = ["datasets", "judging", "looking", "main", "training", "using"]
+__all__ = ["aligning", "datasets", "evaluating", "judging", "looking", "main", "training", "translating", "using"]

@@ -1,75 +1,16 @@
-"""Verbs that judge models: evaluate, compare, bench."""
+"""Verbs that set models against each other: compare, bench."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.cli.app import AsJson, Device, ModelDir, app, checked_device, say
+from regard.cli.app import Device, app, checked_device, say
 from regard.cli.training import TwoValidFiles
-from regard.cli.using import translator_in
 from regard.errors import UserError
 
 bench_app = typer.Typer(help="Measure the parts that models are made of.", rich_markup_mode=None)
 app.add_typer(bench_app, name="bench")
-
-
-@app.command()
-def evaluate(
-    folder: ModelDir,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SRC REF",
-            help="Source sentences and their references, one a line (plain or .gz); for a language model a text, for "
-            "a classifier a TSV of text and label, for a captioner a TSV of picture and caption.",
-        ),
-    ],
-    baseline: Annotated[
-        Path | None, typer.Option(metavar="DIR2", help="A second model; adds a paired bootstrap test.")
-    ] = None,
-    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer; none for tokenised text.")] = "13a",
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Case-insensitive BLEU.")] = False,
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam width.  [default: the model's]")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the translations to this file.")] = None,
-    stride: Annotated[
-        int | None, typer.Option(min=1, help="Language models: tokens between windows.  [default: the context]")
-    ] = None,
-    regions: Annotated[
-        Path | None, typer.Option(help="Captions: gold regions, as `regard data shapes` writes them.")
-    ] = None,
-    as_json: AsJson = False,
-    device: Device = None,
-) -> None:
-    """Score a model on a test set: BLEU, chrF and TER by sacreBLEU, or what its task is judged by."""
-    from regard.files import write_atomically
-    from regard.train.evaluate import evaluate as run_evaluation
-    from regard.train.evaluate import read_test_set
-    from regard.train.judge import judge
-    from regard.train.scores import ScoreOptions
-
-    if output and not output.parent.is_dir():
-        raise UserError(f"--output {output}: there is no folder {output.parent}")
-    options = ScoreOptions(tokenize, lowercase)
-    two = {"--baseline": baseline, "--beam": beam, "--output": output, "--lowercase": lowercase}
-    one = {"--stride": stride, "--regions": regions}
-    idle = next((name for name, value in (two if len(files) == 1 else one).items() if value), None)
-    if idle:
-        raise UserError(f"{idle} does not act on {'one file' if len(files) == 1 else 'SRC and REF'}; leave it out")
-    if len(files) == 1:
-        judgement = judge(folder, files[0], checked_device(device), stride, regions)
-        say(json.dumps(judgement.to_json(), indent=2) if as_json else judgement.to_text())
-        return
-    if len(files) != 2:
-        raise UserError(f"expected SRC and REF, or one file, got {len(files)}")
-    test_set = read_test_set(*files)
-    translator = translator_in(folder, device=device)
-    other = translator_in(baseline, device=device) if baseline else None
-    evaluation = run_evaluation(translator, test_set, options, other, {"beam": beam} if beam else {})
-    if output:
-        write_atomically(output, "".join(line + "\n" for line in evaluation.hypotheses).encode())
-    typer.echo(json.dumps(evaluation.to_json(), ensure_ascii=False, indent=2) if as_json else evaluation.to_text())
 
 
 @app.command(cls=TwoValidFiles)

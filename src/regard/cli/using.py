@@ -1,9 +1,8 @@
-"""Verbs that use models: translate, generate, classify, embed, caption."""
+"""Verbs that use models: generate, classify, embed, caption."""
 
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,62 +12,9 @@ from regard.cli.app import AsJson, Device, ModelDir, app, checked_device, quiet_
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.translator import Translation, Translator
+    from regard.translator import Translator
 
 Texts = Annotated[list[str] | None, typer.Option(help="This text instead of standard input; repeatable.")]
-
-
-@app.command()
-def translate(
-    folder: ModelDir,
-    text: Annotated[
-        list[str] | None, typer.Option(help="Translate this text instead of standard input; repeatable.")
-    ] = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Beam width; 1 is greedy.  [default: the model's, usually 5]")
-    ] = None,
-    n_best: Annotated[int | None, typer.Option(min=1, help="So many translations a line, with their scores.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="α of the length normalisation.")] = None,
-    max_len: Annotated[
-        int | None, typer.Option(min=1, help="Tokens at most.  [default: twice the source and ten]")
-    ] = None,
-    min_len: Annotated[int | None, typer.Option(min=0, help="Tokens at least.")] = None,
-    no_repeat_ngram: Annotated[int | None, typer.Option(min=0, help="No n-gram of this size twice.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="Every translation starts with this text.")] = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw tokens at random instead of searching.")] = False,
-    temperature: Annotated[float | None, typer.Option(help="With --sample: above 1 is bolder.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="With --sample: among the k likeliest tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="With --sample: among the likeliest that hold this probability.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="With --sample.")] = None,
-    ensemble: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Another model that votes; repeatable.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    device: Device = None,
-) -> None:
-    """Translate standard input, line by line, to standard output."""
-    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given = {key: value for key, value in sampling.items() if value is not None}
-    if given and not sample:
-        raise UserError(f"--{next(iter(given)).replace('_', '-')} only acts with --sample; add it")
-    options = {
-        "beam": beam,
-        "n_best": n_best,
-        "length_penalty": length_penalty,
-        "max_len": max_len,
-        "min_len": min_len,
-        "no_repeat_ngram": no_repeat_ngram,
-        "sampling": given if sample else None,
-    }
-    options = {key: value for key, value in options.items() if value is not None}
-    translator = translator_in(folder, *(ensemble or ()), device=device)
-    if n_best and beam is None and not sample:
-        options["beam"] = max(translator.config.beam, n_best)
-    with quiet_if_reader_leaves():
-        for translation in _translations(translator, text, prefix, options):
-            say(_shown(translation, bool(n_best), as_json))
 
 
 @app.command()
@@ -166,22 +112,3 @@ def _loaded(folder: Path, kind: type[Any], noun: str, device: str | None) -> Any
     if not isinstance(found, kind):
         raise UserError(f"{folder}: is no {noun}")
     return found
-
-
-def _translations(
-    translator: "Translator", texts: list[str] | None, prefix: str | None, options: dict[str, Any]
-) -> Iterator["Translation"]:
-    lines: Iterator[str] = iter(texts) if texts else stdin_lines()
-    # A person at a terminal waits for each line; a file is quicker in larger batches.
-    n_lines = 1 if not texts and sys.stdin is not None and sys.stdin.isatty() else 256
-    yield from translator.stream(lines, n_lines, prefix=prefix, **options)
-
-
-def _shown(translation: "Translation", scores: bool, as_json: bool) -> str:
-    if as_json:
-        best = [{"text": h.text, "score": h.score, "tokens": h.tokens} for h in translation.hypotheses]
-        row = {"source": translation.source, "source_tokens": translation.source_tokens, "hypotheses": best}
-        return json.dumps(row, ensure_ascii=False)
-    if scores:
-        return "\n".join(f"{h.score:.4f}\t{h.text}" for h in translation.hypotheses)
-    return translation.text

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 
-from regard.errors import UserError
 from regard.files import write_atomically
 from regard.loading import load_translator
-from regard.look.alignment import error_rate, read_alignments, word_alignment
-from regard.look.watch import watch
+from regard.look.alignment import Errors, read_alignments, watch_pairs
+from regard.models.alignment import Aligner
 from regard.text.clean import clean
 from regard.train.checkpoint import Checkpoints
 from regard.train.evaluate import TestSet, read_test_set
@@ -97,16 +96,18 @@ def length_buckets(sources: Sequence[str], edges: Sequence[int]) -> list[tuple[s
 
 def alignment_errors(translator: Translator, test_set: TestSet, path: Path) -> Row:
     """`aer` of the mean over layers and heads, and `aer_by_layer`, while the model is made to say the reference."""
-    gold = read_alignments(path)
-    if len(gold) != len(test_set.sources):
-        raise UserError(f"{path} has {len(gold):,} lines for {len(test_set.sources):,} test pairs; give one a pair")
-    pairs = zip(test_set.sources, test_set.references, strict=True)
-    records = [watch(translator, source, reference) for source, reference in pairs]
+    gold = read_alignments(path, len(test_set.sources))
+    records = list(watch_pairs(translator, test_set.sources, test_set.references))
     n_layers = len(records[0].cross)
     if not n_layers:
         return {"aer": None, "aer_by_layer": []}
-    by_layer = [error_rate([word_alignment(r, layer) for r in records], gold) for layer in range(n_layers)]
-    return {"aer": error_rate([word_alignment(r) for r in records], gold), "aer_by_layer": by_layer}
+    rates = [Errors.of([aligner(record) for record in records], gold).rate for aligner in _by_layer(n_layers)]
+    return {"aer": rates[0], "aer_by_layer": rates[1:]}
+
+
+def _by_layer(n_layers: int) -> list[Aligner]:
+    """The mean of all layers, and then each"""
+    return [Aligner(), *(Aligner(layer=layer) for layer in range(n_layers))]
 
 
 def peak_memory() -> int:

@@ -167,7 +167,8 @@ class ListTokenizer:
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         mark = "▁" if self.kind == "word" else ""
-        return [self._symbols[i] if i < len(SPECIALS) else mark + self._symbols[i] for i in ids]
+        # An unknown word is a word too.
+        return [mark + self._symbols[i] if i >= len(SPECIALS) or i == UNK else self._symbols[i] for i in ids]
 
     def to_bytes(self) -> bytes:
         content = {"kind": self.kind, "symbols": self._symbols[len(SPECIALS) :]}

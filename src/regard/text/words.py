@@ -10,8 +10,6 @@ _MARK = "▁"
 
 def words_of(tokens: Sequence[str]) -> list[int]:
     """The word that each token belongs to; −1: to none, as specials and spaces."""
-    # Of a tokenizer of words every token is marked, and only the unknown one lacks the mark.
-    whole = _MARK not in tokens and all(t.startswith(_MARK) or t in SPECIALS for t in tokens)
     places, word, fresh = [], -1, True
     for token in tokens:
         if token.isspace():
@@ -20,10 +18,15 @@ def words_of(tokens: Sequence[str]) -> list[int]:
         elif token in SPECIALS and token != SPECIALS[UNK]:
             places.append(_OUTSIDE)
         else:
-            word += fresh or token.startswith(_MARK) or (whole and token == SPECIALS[UNK])
+            word += fresh or token.startswith(_MARK)
             fresh = False
             places.append(word)
     return places
+
+
+def is_unknown(token: str) -> bool:
+    """Whether it stands for something that the vocabulary does not have, at the start of a word or inside"""
+    return token.removeprefix(_MARK) == SPECIALS[UNK]
 
 
 def joined(tokens: Sequence[str]) -> str:
