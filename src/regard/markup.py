@@ -38,8 +38,9 @@ def _visible(token: str) -> str:
 
 
 def pair_html(source: str, target: str) -> str:
-    """A sentence and what became of it, each in its own direction of writing"""
-    return f'<p dir="auto">{escape(_visible(source))}</p><p dir="auto"><strong>{escape(_visible(target))}</strong></p>'
+    """A sentence and what became of it, if it did not stay the same, each in its own direction of writing"""
+    first, second = (escape(_visible(text)) for text in (source, target))
+    return f'<p dir="auto">{first}</p>' + f'<p dir="auto"><strong>{second}</strong></p>' * (source != target)
 
 
 def table_html(rows: Sequence[str], columns: Sequence[str], weights: Sequence[Sequence[float]]) -> str:

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.data.links import Gold, Links, read_alignments
 from regard.errors import UserError
-from regard.look.alignment import Errors, Gold, choose, intersection, read_alignments
+from regard.look.alignment import Errors, choose, intersection
 from regard.look.transfer import Transfer
-from regard.models.alignment import Aligner, Links, moses
+from regard.models.alignment import Aligner, moses
 from regard.models.record import AttentionRecord
 from regard.text.words import words_of
 from regard.translator import Candidate, Translation

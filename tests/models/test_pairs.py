@@ -17,7 +17,7 @@ def test_every_pair_learns_and_decodes(name: str) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     losses = []
     for _ in range(8):
-        loss, nll = batch_loss(model, *batch.parts(), LossConfig())
+        loss, nll = batch_loss(model, batch, LossConfig())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -33,7 +33,7 @@ def test_every_parameter_of_every_pair_gets_a_gradient() -> None:
     for name, config in PAIRS.items():
         torch.manual_seed(0)
         model = models.build(config, VOCAB)
-        batch_loss(model, *batch.parts(), LossConfig())[0].backward()
+        batch_loss(model, batch, LossConfig())[0].backward()
         idle = [p for p, tensor in model.named_parameters() if tensor.grad is None]
         assert idle == [], name
 

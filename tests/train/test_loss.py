@@ -1,10 +1,23 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
 
 from regard.data.batch import Batch
+from regard.errors import UserError
+from regard.nn.attention import Look
 from regard.text.vocab import PAD
-from regard.train.loss import LossConfig, batch_loss, disagreement, loss_of_logits, smoothed_cross_entropy
+from regard.train.loss import (
+    GuideConfig,
+    LossConfig,
+    batch_loss,
+    disagreement,
+    loss_of_logits,
+    misguidance,
+    smoothed_cross_entropy,
+)
+from tests.conftest import random_batch, tiny_model
 
 
 def example() -> tuple[torch.Tensor, torch.Tensor]:
@@ -82,8 +95,8 @@ def test_r_drop_shows_the_batch_twice() -> None:
         shown.append(batch)
         return logits.repeat(len(batch.src) // 3, 1, 1)
 
-    once = batch_loss(model, targets, targets, targets, LossConfig())
-    torch.testing.assert_close(batch_loss(model, targets, targets, targets, LossConfig(r_drop=5.0)), once)
+    once = batch_loss(model, Batch(targets, targets, targets), LossConfig())
+    torch.testing.assert_close(batch_loss(model, Batch(targets, targets, targets), LossConfig(r_drop=5.0)), once)
     assert torch.equal(shown[1].src, torch.cat([targets, targets]))
 
 
@@ -95,3 +108,40 @@ def test_r_drop_pulls_two_passes_together() -> None:
     strong = loss_of_logits(torch.cat([logits, other]), two, LossConfig(r_drop=3.0))[0]
     apart = disagreement(logits.log_softmax(-1), other.log_softmax(-1), targets)
     torch.testing.assert_close(strong - weak, apart / 2)
+
+
+def looks(weights: torch.Tensor) -> list[Look]:
+    return [Look(*(weights,) * 6) for _ in range(3)]
+
+
+def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
+    scores = torch.randn(2, 4, 3, 5, dtype=torch.float64, requires_grad=True)
+    weights = scores.softmax(-1)
+    links = torch.zeros(2, 3, 5, dtype=torch.float64)
+    links[0, 1, 2], links[1, 0, 3], links[1, 0, 4] = 1.0, 0.5, 0.5
+    found = misguidance(looks(weights), links, GuideConfig(layer=1, head=2))
+    log = weights[:, 2].log()
+    torch.testing.assert_close(found, -(log[0, 1, 2] + (log[1, 0, 3] + log[1, 0, 4]) / 2))
+    found.backward()
+    assert scores.grad is not None
+    p = weights[0, 2, 1].detach()
+    torch.testing.assert_close(scores.grad[0, 2, 1], p - torch.eye(5, dtype=torch.float64)[2], rtol=0, atol=1e-9)
+    assert not scores.grad[:, [0, 1, 3]].any(), "the other heads are free"
+    assert GuideConfig().place(6) == 4 and GuideConfig().place(1) == 0
+    with pytest.raises(UserError, match="no layer 1 with a head 4"):
+        misguidance(looks(weights), links, GuideConfig(layer=1, head=4))
+    with pytest.raises(UserError, match="no layer 0"):
+        misguidance([], links, GuideConfig())
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_links_add_their_part_and_leave_the_words_alone(r_drop: float) -> None:
+    model, batch = tiny_model(dropout=0.0), random_batch([(3, 5), (9, 7)])
+    config = LossConfig(r_drop=r_drop, guide=GuideConfig(weight=0.5, layer=0))
+    loss, nll = batch_loss(model, batch, config)
+    told = replace(batch, links=torch.rand(len(batch.src), batch.tgt_out.shape[1], batch.src.shape[1]).double())
+    guided, same = batch_loss(model, told, config)
+    torch.testing.assert_close(same, nll)
+    assert told.links is not None
+    expected = misguidance(model.attention(batch).cross, told.links, config.guide)
+    torch.testing.assert_close(guided - loss, 0.5 * expected)

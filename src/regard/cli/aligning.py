@@ -61,7 +61,8 @@ def align(
 
 def _choose(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:
     from regard.bundle import save_alignment
-    from regard.look.alignment import choose, read_alignments, watch_pairs
+    from regard.data.links import read_alignments
+    from regard.look.alignment import choose, watch_pairs
 
     gold = read_alignments(gold_file, len(pairs.sources))
     ranked = choose(list(watch_pairs(translator, pairs.sources, pairs.references)), gold)

@@ -88,7 +88,8 @@ def _refuse_idle(n_files: int, of_two: dict[str, Any], of_one: dict[str, Any]) -
 
 
 def _alignment_errors(translator: "Translator", test_set: "TestSet", path: Path) -> Any:
-    from regard.look.alignment import Errors, align_pairs, read_alignments
+    from regard.data.links import read_alignments
+    from regard.look.alignment import Errors, align_pairs
 
     gold = read_alignments(path, len(test_set.sources))
     return Errors.of(list(align_pairs(translator, test_set.sources, test_set.references)), gold)

@@ -60,6 +60,12 @@ def train(
         str | None,
         typer.Option(metavar="SRC-TGT", help="Language codes, e.g. en-fr.  [default: from the file names]"),
     ] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Word alignments of the pairs, lines of 0-0 1-2, that one head learns to follow."
+        ),
+    ] = None,
     init: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Start from this model's tokenizer and weights.")
     ] = None,
@@ -80,6 +86,7 @@ def train(
         valid=tuple(valid) if valid else None,
         out=out,
         languages=_languages(languages),
+        alignments=alignments,
         device=checked_device(device),
         resume=resume,
         allow_inexact=allow_inexact,

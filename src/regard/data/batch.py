@@ -28,6 +28,8 @@ class Batch:
     src: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
+    links: Tensor | None = None
+    """[B, T, S]: where each target token should look, if that is given; rows sum to one, or to zero: nowhere said"""
 
     @classmethod
     def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
@@ -53,8 +55,8 @@ class Batch:
     def select(self, rows: Tensor) -> "Batch":
         return Batch(*(t.index_select(0, rows) for t in self.parts()))
 
-    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.src, self.tgt_in, self.tgt_out
+    def parts(self) -> tuple[Tensor, ...]:
+        return (self.src, self.tgt_in, self.tgt_out, *(() if self.links is None else (self.links,)))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from pydantic import Field
 
 from regard.config import Config
 from regard.data.batch import Batch, Ragged, collate, edge, edges
+from regard.data.links import Guide
 from regard.data.store import PairStore
 
 
@@ -137,6 +138,12 @@ class PairBatches(RowBatches):
     resample: tuple[Resample, Resample] | None = None
     """Draws other segmentations of the source and of the target side, if there is any"""
     collate: Collate = collate
+    guide: Guide | None = None
+    """Says where target tokens should look, if there is any"""
+
+    @property
+    def fingerprint(self) -> str:
+        return self.store.fingerprint + (self.guide.fingerprint if self.guide else "")
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         """The epoch's batches as row numbers of the store."""
@@ -152,7 +159,11 @@ class PairBatches(RowBatches):
             src = Ragged.of(self.resample[0](src.lists(), seeds[0]))
             tgt = Ragged.of(self.resample[1](tgt.lists(), seeds[1]))
         width = edge(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
-        return self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
+        batch = self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
+        if self.guide is None:
+            return batch
+        shape = (batch.size, batch.tgt_out.shape[1], batch.src.shape[1])
+        return replace(batch, links=self.guide(rows, src, tgt, shape))
 
 
 def plan(

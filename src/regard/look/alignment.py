@@ -3,25 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
-from regard.data.corpus import read_lines
+from regard.data.links import Gold, Links
 from regard.errors import UserError
 from regard.look.watch import watch
-from regard.models.alignment import Aligner, Links
+from regard.models.alignment import Aligner
 from regard.models.record import AttentionRecord
 from regard.translator import Translator
 
 _NO_CROSS = "this model has no cross attention, and so no alignment"
 THRESHOLDS = (None, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-
-
-@dataclass(frozen=True)
-class Gold:
-    """The links of a sentence pair: `possible` ones may be found, `sure` ones, which are among them, should be."""
-
-    sure: Links
-    possible: Links
 
 
 @dataclass(frozen=True)
@@ -109,21 +100,3 @@ def choose(records: Sequence[AttentionRecord], gold: Sequence[Gold]) -> list[tup
     merged = [record.words().cross for record in records]  # once for all of them
     found = [(aligner, Errors.of([aligner.links(cross) for cross in merged], gold)) for aligner in aligners]
     return sorted(found, key=lambda pair: pair[1].rate)
-
-
-def read_alignments(path: Path, n: int | None = None) -> list[Gold]:
-    """A line a pair: `0-0 1-2` are sure links, source-target from 0; `1?2` is a possible one. There must be `n`."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
-    rows = []
-    for number, line in enumerate(read_lines(path), start=1):
-        sure, possible = Links(), Links()
-        for link in line.decode("utf-8", "replace").split():
-            i, mark, j = link.partition("?" if "?" in link else "-")
-            if not (i.isdecimal() and j.isdecimal()):
-                raise UserError(f"{path}, line {number:,}: '{link}' is no link; write source-target as in 0-0 1-2")
-            (possible if mark == "?" else sure).add((int(i), int(j)))
-        rows.append(Gold(sure, possible | sure))
-    if n is not None and len(rows) != n:
-        raise UserError(f"{path} has {len(rows):,} lines for {n:,} pairs; give one a pair")
-    return rows

@@ -16,9 +16,9 @@ import yaml
 
 from regard.config import merge, overrides, read_yaml
 from regard.data.corpus import fingerprint_files
+from regard.data.links import read_alignments
 from regard.errors import UserError
 from regard.files import write_atomically
-from regard.look.alignment import read_alignments
 from regard.look.contest import Row, Test, train_and_measure
 from regard.look.curves import draw_curves
 from regard.train.recipe import Recipe, recipe_folder, recipe_names

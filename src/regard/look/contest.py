@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
+from regard.data.links import read_alignments
 from regard.files import write_atomically
 from regard.loading import load_translator
-from regard.look.alignment import Errors, read_alignments, watch_pairs
+from regard.look.alignment import Errors, watch_pairs
 from regard.models.alignment import Aligner
 from regard.text.clean import clean
 from regard.train.checkpoint import Checkpoints

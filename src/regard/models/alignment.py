@@ -7,10 +7,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
+from regard.data.links import Links
 from regard.models.record import AttentionRecord
-
-Links = set[tuple[int, int]]
-"""(source word, target word)"""
 
 
 class Aligner(Config):

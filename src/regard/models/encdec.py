@@ -76,11 +76,14 @@ class EncoderDecoder(nn.Module):
         """The repeated parts, which are compiled one by one: it takes a fraction of the time that the whole would."""
         return [*stacked(self.encoder), *stacked(self.decoder)]
 
-    def attention(self, batch: Batch) -> Looks:
-        """Every layer and head at work on a given target, by the plain form of attention."""
+    def watch(self, batch: Batch) -> tuple[Tensor, Looks]:
+        """`forward` by the plain form of attention, and every layer and head of it at work."""
         memory = self.encoder(batch.src, need_look=True)
         decoded = self.decoder(batch.tgt_in, memory, need_look=True)
-        return Looks(memory.looks, decoded.own, decoded.cross)
+        return self.output(self.readout(decoded.hidden)), Looks(memory.looks, decoded.own, decoded.cross)
+
+    def attention(self, batch: Batch) -> Looks:
+        return self.watch(batch)[1]
 
     def room(self, batch: Batch) -> Tensor | None:
         """[B]: tokens a target can have at most, as BOS takes a place too; None: any number"""

@@ -1,6 +1,6 @@
 """What training makes small: the smoothed cross-entropy, and R-Drop on top of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,22 @@ from torch import Tensor
 
 from regard.config import Config
 from regard.data.batch import Batch
+from regard.errors import UserError
+from regard.nn.attention import Look
 from regard.text.vocab import PAD
+
+
+class GuideConfig(Config):
+    """Guided alignment (Chen et al. 2016): one head of cross-attention learns to look where it is told."""
+
+    weight: float = Field(1.0, gt=0.0)
+    """Of its cross-entropy, beside that of the words"""
+    layer: int | None = Field(None, ge=0)
+    """None: the last but one, as there is still something to come that can use it"""
+    head: int = Field(0, ge=0)
+
+    def place(self, n_layers: int) -> int:
+        return max(0, n_layers - 2) if self.layer is None else self.layer
 
 
 class LossConfig(Config):
@@ -17,6 +32,8 @@ class LossConfig(Config):
     """α of y_ls = (1 − α) y_hot + α / K"""
     r_drop: float = Field(0.0, ge=0.0)
     """α of R-Drop (Liang et al. 2021): two passes with other dropout must agree; 0: one pass"""
+    guide: GuideConfig = GuideConfig()
+    """Where alignments are given: how much they teach, and which head."""
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -73,17 +90,29 @@ def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple
 
 
 def batch_loss(
-    model: Callable[[Batch], Tensor],
-    src: Tensor,
-    tgt_in: Tensor,
-    tgt_out: Tensor,
+    model: Any,
+    batch: Batch,
     config: LossConfig,
     of_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_of_logits,
 ) -> tuple[Tensor, Tensor]:
-    """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice."""
+    """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice; and of where it looked."""
     if config.r_drop:
-        src, tgt_in, tgt_out = (torch.cat([part, part]) for part in (src, tgt_in, tgt_out))
-    return of_logits(model(Batch(src, tgt_in, tgt_out)), tgt_out, config)
+        batch = Batch(*(torch.cat([part, part]) for part in batch.parts()))
+    if batch.links is None:
+        return of_logits(model(batch), batch.tgt_out, config)
+    logits, looks = model.watch(batch)
+    loss, nll = of_logits(logits, batch.tgt_out, config)
+    astray = misguidance(looks.cross, batch.links, config.guide)
+    return loss + config.guide.weight * (astray / 2 if config.r_drop else astray), nll
+
+
+def misguidance(cross: Sequence[Look], links: Tensor, config: GuideConfig) -> Tensor:
+    """−Σ_t Σ_s a_ts log α_ts of the guided head, with links a [B, T, S]"""
+    layer = config.place(len(cross))
+    if not layer < len(cross) or not config.head < cross[layer].weights.shape[1]:
+        raise UserError(f"train.guide: this model has no layer {layer} with a head {config.head} of cross-attention")
+    weights = _at_least_float32(cross[layer].weights[:, config.head])
+    return -(links * weights.clamp(min=1e-9).log()).sum()
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -12,8 +12,11 @@ from regard.bundle import Bundle
 from regard.config import read_yaml
 from regard.errors import UserError
 from regard.files import write_atomically
+from regard.models.alignment import Aligner
+from regard.models.inside import single
 from regard.models.weights import load_matching, load_weights
 from regard.text.tokenizer import TokenizerPair
+from regard.text.vocab import BOS, EOS
 from regard.train.average import average
 from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoints
@@ -26,6 +29,8 @@ from regard.train.validate import Validation
 from regard.translator import device_named
 
 _MARK = "# The resolved recipe of this run of regard."
+
+_SHARE = 0.25  # of a target word's attention, from which on a guided head's link counts
 
 # A resumed run may differ in these and still be the same run.
 _MAY_DIFFER = {
@@ -46,13 +51,15 @@ class Run:
     """Of the two sides; by default as the files' names have it"""
     tokenizer: Path | None = None
     """A folder of tokenizers to use instead of learning some"""
+    alignments: Path | None = None
+    """Word alignments of the training pairs, which teach one head where to look"""
     device: str | None = None
     resume: bool = False
     allow_inexact: bool = False
 
     @property
     def files(self) -> Files:
-        return Files(self.recipe, self.train, self.valid, self.languages)
+        return Files(self.recipe, self.train, self.valid, self.languages, self.alignments)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Result:
 def train(run: Run) -> Result:
     """Train, average and save; the folder is then a bundle. Raises Stopped when a signal ends it early."""
     task_named(run.recipe.task).check(run.recipe)
+    if run.alignments and (run.recipe.task != "translate" or run.recipe.model.kind == "decoder"):
+        raise UserError("--alignments teach a translator with an encoder; leave them out")
     _claim(run)
     log = RunLog(run.out, run.recipe.train.tensorboard)
     tokenizers = _tokenizers(run, log)
@@ -75,12 +84,26 @@ def train(run: Run) -> Result:
     kept, validation = _keep_best(run, trainer)
     recipe, languages = run.recipe, run.languages or languages_of(run.train)
     bundle = Bundle(
-        trainer.model, recipe.model, tokenizers, languages, recipe.decode, recipe.task, recipe.batch.context
+        trainer.model,
+        recipe.model,
+        tokenizers,
+        languages,
+        recipe.decode,
+        recipe.task,
+        recipe.batch.context,
+        _guided(trainer) if run.alignments else Aligner(),
     )
     bundle.save(run.out, model_card(recipe, languages, trainer, progress, validation, kept))
     log.say(f"kept {kept}: validation {validation.describe()}")
     log.close()
     return Result(run.out, progress, validation)
+
+
+def _guided(trainer: Trainer) -> Aligner:
+    """The head that was taught is the one to ask; of several links each has a share."""
+    guide = trainer.config.guide
+    looks = trainer.model.attention(single([EOS], [BOS, EOS], trainer.device))
+    return Aligner(layer=guide.place(len(looks.cross)), head=guide.head, threshold=_SHARE)
 
 
 def languages_of(files: Sequence[Path]) -> tuple[str, str]:

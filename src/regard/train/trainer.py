@@ -210,7 +210,7 @@ class Trainer:
         total = torch.zeros((), device=self.device)
         scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
         for _, batch in gathered:
-            total = total + self._differentiate(*batch.to(self.device).parts(), scale)
+            total = total + self._differentiate(scale, *batch.to(self.device).parts())
         lr = learning_rate(config, step, self._horizon(progress), self.model.d_model)
         norm = self.optimizer.step(lr)
         if self.ema:
@@ -219,10 +219,10 @@ class Trainer:
         position = gathered[-1][0]
         return replace(progress, step=step, epoch=position.epoch, batch=position.batch)
 
-    def _gradient(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, scale: Tensor) -> Tensor:
+    def _gradient(self, scale: Tensor, *parts: Tensor) -> Tensor:
         """Add the gradient of the batch's loss, times `scale`, to the parameters' → the negative log-likelihood"""
         with self._autocast():
-            loss, nll = self._loss(self.model, src, tgt_in, tgt_out, self.config)
+            loss, nll = self._loss(self.model, Batch(*parts), self.config)
         (loss * scale).backward()
         return nll
 

@@ -27,6 +27,8 @@ class Files:
     valid: tuple[Path, ...] | None
     languages: tuple[str, str] | None = None
     """If they were given: they pick the sides of a JSONL"""
+    alignments: Path | None = None
+    """Word alignments of the training pairs, line by line"""
 
 
 class Data(NamedTuple):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from regard.data.batch import Batch, collate
 from regard.data.batching import PairBatches, plan
 from regard.data.corpus import Corpus, Pair, Report
+from regard.data.links import Guide
 from regard.data.store import PairStore, open_store
 from regard.errors import UserError
 from regard.models import Model
@@ -52,7 +53,10 @@ class Translating:
         recipe = files.recipe
         split = split_pairs(files, tokenizers, log)
         resample = _resamplers(tokenizers, recipe.tokenizer.dropout)
-        batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, resample)
+        guide = None
+        if files.alignments:
+            guide = Guide.open(files.alignments, corpus_of(files, files.train), split.train.numbers, tokenizers)
+        batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, resample, guide=guide)
         validator = TranslationValidator(
             split.valid_rows,
             split.valid_texts(recipe.valid.sentences),
