@@ -121,16 +121,16 @@ def test_one_step_of_the_beam_by_hand() -> None:
     """An end among the k best is put aside and its place filled; one behind them is not taken."""
     beam, ended = Beam.start(1, 2, torch.device("cpu")), Ended.none(1, 2, torch.device("cpu"))
     first = torch.tensor([letters(0.3, 0.2, 0.1, 0.4)] * 2, dtype=torch.float64).log()
-    beam, ended, parents = advance(beam, ended, first, alpha=0.0)
+    beam, ended, parents, _ = advance(beam, ended, first, alpha=0.0)
     assert beam.tokens[0, :, 1].tolist() == [A, B], "B moves up into the place of the end"
     assert ended.counts.tolist() == [1] and ended.log_probs[0, 0].exp().item() == pytest.approx(0.4)
     assert parents.tolist() == [[0, 0]]
     second = torch.tensor([letters(0.5, 0.1, 0.0, 0.4), letters(0.9, 0.0, 0.0, 0.1)], dtype=torch.float64).log()
-    beam, ended, parents = advance(beam, ended, second, alpha=0.0)
+    beam, ended, parents, _ = advance(beam, ended, second, alpha=0.0)
     assert ended.counts.tolist() == [1], "0.3 · 0.4 is third, behind 0.2 · 0.9 and 0.3 · 0.5"
     assert beam.tokens[0, :, 1:].tolist() == [[B, A], [A, A]] and parents.tolist() == [[1, 0]]
     third = torch.tensor([letters(0.3, 0.0, 0.0, 0.7), letters(0.2, 0.2, 0.2, 0.4)], dtype=torch.float64).log()
-    beam, ended, _ = advance(beam, ended, third, alpha=0.0)
+    beam, ended, *_ = advance(beam, ended, third, alpha=0.0)
     assert ended.counts.tolist() == [3]
     assert not (beam.log_probs > -torch.inf).any(), "k have ended: nothing moves up any more"
 

@@ -1,6 +1,6 @@
 """Beam search: the k best hypotheses side by side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.search.constraints import Constraints
 from regard.search.length import length_norm, normalised
-from regard.search.step import Hypothesis, Stepper
+from regard.search.step import Candidates, Hypothesis, Stepper, Watcher
 from regard.text.vocab import BOS, EOS
 
 
@@ -72,9 +72,16 @@ class Beam:
 
 @torch.inference_mode()
 def beam_search(
-    model: Stepper, batch: Batch, constraints: Constraints, limits: Tensor, k: int, n_best: int, alpha: float
+    model: Stepper,
+    batch: Batch,
+    constraints: Constraints,
+    limits: Tensor,
+    k: int,
+    n_best: int,
+    alpha: float,
+    watch: Watcher | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n_best hypotheses of each sentence, best first.
+    """The n_best hypotheses of each sentence, best first; of one that the watcher gave up, those that had ended.
 
     A sentence is done when k hypotheses have ended and none alive can still come among the n_best.
     """
@@ -87,11 +94,13 @@ def beam_search(
     while len(sentences):
         log_probs, state = model.step(state, beam.tokens[:, :, -1].flatten())
         log_probs = constraints(log_probs, beam.tokens.flatten(0, 1))
-        beam, ended, parents = advance(beam, ended, log_probs, alpha)
+        beam, ended, parents, candidates = advance(beam, ended, log_probs, alpha)
         alive = beam.log_probs.amax(1) > -torch.inf
         enough = ended.counts >= k
         hopeless = beam.best_possible(limits[sentences], alpha) <= ended.scores[:, n_best - 1]
         done = ~alive | (enough & hopeless)
+        if watch is not None and (given_up := watch(replace(candidates, sentences=sentences))) is not None:
+            done = done | given_up
         for i in done.nonzero().squeeze(1).tolist():
             results[int(sentences[i])] = ended.hypotheses(i, n_best)
         keep = (~done).nonzero().squeeze(1)
@@ -102,8 +111,9 @@ def beam_search(
     return results
 
 
-def advance(beam: Beam, ended: Ended, log_probs: Tensor, alpha: float) -> tuple[Beam, Ended, Tensor]:
-    """One step: log_probs [N·k, V] → the beam and the ended after it, and each new hypothesis's parent [N, k].
+def advance(beam: Beam, ended: Ended, log_probs: Tensor, alpha: float) -> tuple[Beam, Ended, Tensor, Candidates]:
+    """One step: log_probs [N·k, V] → the beam and the ended after it, each new hypothesis's parent [N, k], and what
+    there was to choose from.
 
     Of the k best continuations those that end are put aside. Others move up into their places, until k have
     ended: from then on the beam only shrinks (with k = 1 this is greedy search).
@@ -125,4 +135,7 @@ def advance(beam: Beam, ended: Ended, log_probs: Tensor, alpha: float) -> tuple[
     growing = top.masked_fill((ids == EOS) | ~open_places, -torch.inf)
     alive, order = growing.topk(min(k, growing.shape[1]), dim=1)
     tokens = tokens.gather(1, order[:, :, None].expand(-1, -1, tokens.shape[2]))
-    return Beam(alive, tokens), ended, parents.gather(1, order)
+    taken = torch.arange(order.shape[1], device=order.device).expand_as(order).masked_fill(alive == -torch.inf, -1)
+    places = torch.full_like(ids, -1).scatter(1, order, taken)
+    seen = Candidates(torch.arange(n, device=ids.device), top, parents, ids, places)
+    return Beam(alive, tokens), ended, parents.gather(1, order), seen

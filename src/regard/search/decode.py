@@ -22,7 +22,7 @@ from regard.search.constraints import (
     Suppress,
 )
 from regard.search.greedy import Drawn, Likeliest, follow
-from regard.search.step import Hypothesis, Stepper
+from regard.search.step import Hypothesis, Stepper, Watcher
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 
@@ -57,7 +57,11 @@ class DecodeConfig(Config):
 
 
 def decode(
-    model: Stepper, batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None
+    model: Stepper,
+    batch: Batch,
+    config: DecodeConfig,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    watch: Watcher | None = None,
 ) -> list[list[Hypothesis]]:
     """The n_best hypotheses of each source, best first; `prefixes` are ids that a target must start with."""
     limits = length_limits(batch, config, prefixes)
@@ -65,11 +69,11 @@ def decode(
         limits = limits.minimum(room)
     constraints = _constraints(config, limits, prefixes)
     if config.sampling is not None:
-        return _sample(model, batch, constraints, config, config.sampling)
+        return _sample(model, batch, constraints, config, config.sampling, watch)
     if config.beam == 1:
-        found = follow(model, batch, constraints, Likeliest(), config.length_penalty)
+        found = follow(model, batch, constraints, Likeliest(), config.length_penalty, watch)
         return [[hypothesis] for hypothesis in found]
-    return beam_search(model, batch, constraints, limits, config.beam, config.n_best, config.length_penalty)
+    return beam_search(model, batch, constraints, limits, config.beam, config.n_best, config.length_penalty, watch)
 
 
 def written(
@@ -121,12 +125,17 @@ def _constraints(config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequen
 
 
 def _sample(
-    model: Stepper, batch: Batch, constraints: Constraints, config: DecodeConfig, sampling: SamplingConfig
+    model: Stepper,
+    batch: Batch,
+    constraints: Constraints,
+    config: DecodeConfig,
+    sampling: SamplingConfig,
+    watch: Watcher | None,
 ) -> list[list[Hypothesis]]:
     n = config.n_best
     spread = torch.arange(batch.size, device=batch.src.device).repeat_interleave(n)
     choice = Drawn(_row_seeds(batch, n, sampling.seed), sampling.temperature, sampling.top_k, sampling.top_p)
-    found = follow(model, batch.select(spread), constraints.select(spread), choice, config.length_penalty)
+    found = follow(model, batch.select(spread), constraints.select(spread), choice, config.length_penalty, watch)
     groups = [found[i : i + n] for i in range(0, len(found), n)]
     return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
 

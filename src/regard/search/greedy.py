@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.search.constraints import Constraints
 from regard.search.length import normalised
-from regard.search.step import Hypothesis, Stepper
+from regard.search.step import Candidates, Hypothesis, Stepper, Watcher
 from regard.text.vocab import BOS, EOS
 
 
@@ -73,9 +73,14 @@ def filtered(log_probs: Tensor, temperature: float, top_k: int, top_p: float) ->
 
 @torch.inference_mode()
 def follow(
-    model: Stepper, batch: Batch, constraints: Constraints, choose: Choice, length_penalty: float
+    model: Stepper,
+    batch: Batch,
+    constraints: Constraints,
+    choose: Choice,
+    length_penalty: float,
+    watch: Watcher | None = None,
 ) -> list[Hypothesis]:
-    """Extend every row of the batch until it ends. `constraints` must bound the length."""
+    """Extend every row of the batch until it ends, or the watcher gives it up. `constraints` must bound the length."""
     state = model.start(batch)
     n = batch.size
     tokens = torch.full((n, 1), BOS, device=batch.src.device)
@@ -89,16 +94,24 @@ def follow(
         total = total + log_probs.gather(1, ids[:, None]).squeeze(1)
         tokens = torch.cat([tokens, ids[:, None]], dim=1)
         ended = ids == EOS
+        if watch is not None and (given_up := watch(_seen(rows, total, ids))) is not None:
+            ended = ended | given_up
         if ended.any():
             for row, said, log_prob in zip(
                 rows[ended].tolist(), tokens[ended].tolist(), total[ended].tolist(), strict=True
             ):
                 score = normalised(log_prob, len(said) - 1, length_penalty)
-                found[row] = Hypothesis(tuple(said[1:-1]), score, log_prob)
+                found[row] = Hypothesis(tuple(i for i in said[1:] if i != EOS), score, log_prob)
             keep = (~ended).nonzero().squeeze(1)
             state, constraints, choose = state.select(keep), constraints.select(keep), choose.select(keep)
             rows, tokens, total = rows[keep], tokens[keep], total[keep]
     return _all(found)
+
+
+def _seen(rows: Tensor, total: Tensor, ids: Tensor) -> Candidates:
+    """A step of one hypothesis a row as a beam of one"""
+    first = torch.zeros_like(ids)[:, None]
+    return Candidates(rows, total[:, None], first, ids[:, None], first.masked_fill(ids[:, None] == EOS, -1))
 
 
 def _all(found: Sequence[Hypothesis | None]) -> list[Hypothesis]:

@@ -44,6 +44,30 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Candidates:
+    """What one step of a search saw: [N, c] continuations of each sentence that is still decoded, best first."""
+
+    sentences: Tensor
+    """[N]: which of the batch they are"""
+    log_probs: Tensor
+    """[N, c] of the whole hypothesis; −∞: there is none"""
+    parents: Tensor
+    """[N, c]: the place that the hypothesis grew from"""
+    ids: Tensor
+    """[N, c]: the token that it grew by"""
+    places: Tensor
+    """[N, c]: the place that it has from now on; −1: it ended, or is given up"""
+
+
+class Watcher(Protocol):
+    """Sees every step of a search, and may end the search of sentences that nobody waits for any more."""
+
+    def __call__(self, seen: Candidates) -> Tensor | None:
+        """[N] bool: those to give up; None: none"""
+        ...
+
+
+@dataclass(frozen=True)
 class EnsembleState:
     members: tuple[State, ...]
 
