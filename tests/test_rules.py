@@ -25,7 +25,7 @@ LAYERS = [
     {"loading"},
     {"train"},
     {"look"},
-    {"demo"},
+    {"demo", "serve"},
     {"cli"},
     {"__main__"},
 ]

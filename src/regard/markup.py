@@ -7,6 +7,7 @@ from unicodedata import category
 LONGEST = 16  # characters of a label
 MOST = 64  # rows or columns of a table
 _SIGNS = {" ": "␣", "\n": "↵", "\t": "⇥"}
+_ROOM = "padding:.15em .4em"
 _UPRIGHT = 10  # columns whose labels lie; those of more stand
 
 
@@ -48,9 +49,9 @@ def table_html(rows: Sequence[str], columns: Sequence[str], weights: Sequence[Se
     if max(len(rows), len(columns)) > MOST:
         return f"<p>{len(rows):,} × {len(columns):,} tokens are too many for a table</p>"
     stand = "writing-mode:vertical-rl;" if len(columns) > _UPRIGHT else ""
-    head = "".join(f'<th scope="col" style="{stand}font-weight:normal">{escape(name)}</th>' for name in columns)
+    head = "".join(f'<th scope="col" style="{stand}font-weight:normal;{_ROOM}">{escape(name)}</th>' for name in columns)
     body = "".join(
-        f'<tr><th scope="row" style="text-align:right;font-weight:normal">{escape(name)}</th>'
+        f'<tr><th scope="row" style="text-align:right;font-weight:normal;{_ROOM}">{escape(name)}</th>'
         f"{''.join(map(_cell, row))}</tr>"
         for name, row in zip(rows, weights, strict=True)
     )
@@ -62,5 +63,5 @@ def table_html(rows: Sequence[str], columns: Sequence[str], weights: Sequence[Se
 
 def _cell(weight: float) -> str:
     colour = "white" if weight > 0.5 else "inherit"
-    style = f"background:rgba(33,102,172,{weight:.2f});color:{colour};text-align:right;padding:.15em .4em"
+    style = f"background:rgba(33,102,172,{weight:.2f});color:{colour};text-align:right;{_ROOM}"
     return f'<td style="{style}">{100 * weight:.0f}</td>'

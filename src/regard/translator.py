@@ -1,11 +1,12 @@
 """The front door: texts in, Translations out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.data.batch import collate_sources
 from regard.errors import UserError
@@ -15,7 +16,7 @@ from regard.models.inside import head_of, record_of, single
 from regard.models.parts import Looks
 from regard.models.record import AttentionRecord, HeadRecord
 from regard.search.decode import DecodeConfig, decode
-from regard.search.step import Ensemble, Hypothesis, Stepper
+from regard.search.step import Candidates, Ensemble, Hypothesis, Stepper, Watcher
 from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import BOS, EOS, SPECIALS
@@ -98,11 +99,13 @@ class Translator:
         *,
         attention: bool = False,
         prefixes: Sequence[str] | None = None,
+        watch: Watcher | None = None,
         **options: object,
     ) -> list[Translation]:
         """One Translation a text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
 
-        `prefixes` are target texts that the translations must start with, one a text.
+        `prefixes` are target texts that the translations must start with, one a text. `watch` sees every step, with
+        sentences numbered as the texts; what it gives up has no translation.
         """
         if isinstance(texts, str):
             raise UserError("translate takes a list of texts; write translate([text])")
@@ -114,9 +117,11 @@ class Translator:
         results: dict[int, Translation] = {}
         for rows in _by_length(sources, config, self.tokenizers.tgt.size):
             batch = collate_sources([sources[i] for i in rows]).to(self.device)
-            found = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None)
+            seen = None if watch is None else _Renumbered(watch, torch.tensor(rows))
+            found = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None, seen)
             for i, hypotheses in zip(rows, found, strict=True):
-                results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
+                if hypotheses or watch is None:  # nothing had ended of what was given up
+                    results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
         return [results.get(i) or _nothing(text, config.n_best) for i, text in enumerate(texts)]
 
     def stream(
@@ -131,7 +136,7 @@ class Translator:
         waiting = iter(lines)
         while chunk := list(islice(waiting, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
-            yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)
+            yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)  # type: ignore[arg-type]
 
     def _translation(
         self, text: str, source: Sequence[int], found: Sequence[Hypothesis], attention: bool
@@ -166,6 +171,17 @@ class Translator:
         source_tokens = (*self.tokenizers.src.tokens(source), SPECIALS[EOS])
         target_tokens = (*self.tokenizers.tgt.tokens(target), SPECIALS[EOS])
         return looks, record_of(looks, source_tokens, target_tokens)
+
+
+@dataclass(frozen=True)
+class _Renumbered:
+    """Shows a batch's steps to one who knows its sentences by other numbers."""
+
+    watch: Watcher
+    numbers: Tensor
+
+    def __call__(self, seen: Candidates) -> Tensor | None:
+        return self.watch(replace(seen, sentences=self.numbers.to(seen.sentences.device)[seen.sentences]))
 
 
 def device_named(name: str | None) -> torch.device:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.look.attribution import METHODS, attribute, source_gradients
+from regard.look.attribution import METHODS, attribute, side_by_side, source_gradients
 from regard.models.inside import single
 from regard.search.decode import DecodeConfig
 from regard.search.step import Ensemble
@@ -58,3 +58,12 @@ def test_the_model_is_left_as_it_was_and_mistakes_are_named() -> None:
     same = attribute(voted, "a b", "c", "gradient").values
     assert (same == attribute(one, "a b", "c", "gradient").values).all()
     assert set(METHODS) == {"attention", "gradient", "integrated"}
+
+
+def test_attention_and_gradients_side_by_side() -> None:
+    one = translator("transformer-transformer")
+    found = side_by_side(one, "a b c", "d e")
+    assert list(found) == list(METHODS)
+    for record in found.values():
+        assert record.cross.shape == (1, 1, 3, 4) and record.cross.sum(-1) == pytest.approx(1.0, abs=1e-5)
+    assert list(side_by_side(translator("rnn: no attention"), "a b c", "d e")) == ["gradient", "integrated"]

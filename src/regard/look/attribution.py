@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.errors import UserError
+from regard.look.watch import watch
 from regard.models.inside import single
+from regard.models.record import AttentionRecord
 from regard.search.step import Ensemble
 from regard.text.clean import clean
 from regard.text.vocab import BOS, EOS, SPECIALS
@@ -18,10 +20,10 @@ from regard.translator import Translator
 
 METHODS = {
     "attention": "where the model looked; it need not have used what it saw there",
-    "gradient": "gradient × input: what a small change of a token's vector would do to the log-probability; "
-    "blind where the model is saturated",
-    "integrated": "integrated gradients: the log-probability gained over a source of zero vectors, shared among the "
-    "tokens; depends on zero standing for nothing",
+    "gradient": "(times input) what a small change of a token's vector would do to the log-probability; blind where "
+    "the model is saturated",
+    "integrated": "(gradients) the log-probability gained over a source of zero vectors, shared among the tokens; "
+    "depends on zero standing for nothing",
 }
 """What each tells, and what it does not"""
 _STEPS = 32
@@ -42,6 +44,20 @@ class Attribution:
         size = np.abs(self.values)
         found: NDArray[np.float32] = size / np.maximum(size.sum(1, keepdims=True), 1e-12)
         return found
+
+    @property
+    def record(self) -> AttentionRecord:
+        """The shares in the form of cross-attention of one head, to be merged and drawn as such"""
+        s, t = len(self.source_tokens), len(self.target_tokens)
+        encoder, decoder = (np.zeros((0, 0, n, n), dtype=np.float32) for n in (s, t))
+        return AttentionRecord(self.source_tokens, self.target_tokens, encoder, decoder, self.shares[None, None])
+
+
+def side_by_side(translator: Translator, source: str, target: str) -> dict[str, AttentionRecord]:
+    """Attention (the mean of all heads) and the shares of each attribution, by their methods"""
+    attention = watch(translator, source, target)
+    found = {method: attribute(translator, source, target, method).record for method in ("gradient", "integrated")}
+    return ({"attention": attention.mean()} if attention.cross.size else {}) | found
 
 
 def attribute(translator: Translator, source: str, target: str, method: str, steps: int = _STEPS) -> Attribution:
