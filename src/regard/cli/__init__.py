@@ -1,6 +1,17 @@
 """The command line: each verb parses, calls the library and prints. Heavy imports wait until a verb runs."""
 
-from regard.cli import aligning, datasets, evaluating, judging, looking, training, translating, using
+from regard.cli import aligning, datasets, evaluating, explaining, judging, looking, training, translating, using
 from regard.cli.app import main
 
-__all__ = ["aligning", "datasets", "evaluating", "judging", "looking", "main", "training", "translating", "using"]
+__all__ = [
+    "aligning",
+    "datasets",
+    "evaluating",
+    "explaining",
+    "judging",
+    "looking",
+    "main",
+    "training",
+    "translating",
+    "using",
+]
