@@ -20,10 +20,14 @@ def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Fr
 
     Several directories of translators vote as an ensemble.
     """
-    place = device_named(device)
     bundle = Bundle.load(folder)
     if more:
         return _ensemble([folder, *more], [bundle, *(Bundle.load(f) for f in more)], device)
+    return door_of(bundle, device)
+
+
+def door_of(bundle: Bundle, device: str | None = None) -> FrontDoor:
+    place = device_named(device)
     model = bundle.model.to(place)
     match bundle.task:
         case "text":

@@ -1,6 +1,18 @@
 """The command line: each verb parses, calls the library and prints. Heavy imports wait until a verb runs."""
 
-from regard.cli import aligning, datasets, evaluating, explaining, judging, looking, training, translating, using
+from regard.cli import (
+    aligning,
+    datasets,
+    evaluating,
+    explaining,
+    judging,
+   
+    looking,
+    serving,
+    training,
+    translating,
+    using,
+)
 from regard.cli.app import main
 
 __all__ = [
@@ -11,6 +23,7 @@ __all__ = [
     "judging",
     "looking",
     "main",
+    "serving",
     "training",
     "translating",
     "using",

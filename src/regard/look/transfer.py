@@ -24,10 +24,11 @@ class Transfer:
         sources, again = tee(Marked.of(line) if self.markup else Marked(line, line, (), ()) for line in lines)
         found = translator.stream((source.plain for source in sources), attention=True, **options)  # type: ignore[arg-type]
         for marked, translation in zip(again, found, strict=False):
-            best = tuple(self._carried(marked, candidate, translator) for candidate in translation.hypotheses)
+            best = tuple(self.carried(marked, candidate, translator) for candidate in translation.hypotheses)
             yield replace(translation, source=marked.text, hypotheses=best)
 
-    def _carried(self, marked: Marked, candidate: Candidate, translator: Translator) -> Candidate:
+    def carried(self, marked: Marked, candidate: Candidate, translator: Translator) -> Candidate:
+        """The candidate, which has its attention, with what belongs into it"""
         record, source, words = candidate.attention, marked.plain.split(), candidate.text.split()
         if record is None or not record.cross.size:  # of an empty line, or a model that does not attend
             return replace(candidate, text=marked.restored(words, _spread(range(len(source)), len(words))))

@@ -5,7 +5,7 @@ same text again. Here a draw depends on the word and the seed alone.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -34,16 +34,22 @@ class BpeDropout:
         return [[i for word in words for i in self._variants(word)[next(choice)]] for words in texts]
 
     def segment(self, word: str, keep: Callable[[], bool]) -> list[int]:
-        """Merge the characters of a word, best merge first, while `keep` says yes to some."""
+        """The pieces of a word once no merge is left that `keep` says yes to"""
+        *_, last = self.stages(word, keep)
+        return [i for symbol in last for i in self._ids(symbol)]
+
+    def stages(self, word: str, keep: Callable[[], bool] = lambda: True) -> Iterator[list[str]]:
+        """The characters of a word, and what becomes of them as they are merged, best merge first."""
         symbols = list("▁" + word)
         while True:
+            yield list(symbols)
             merges = [
                 (-self.pieces[pair][1], i)
                 for i in range(len(symbols) - 1)
                 if (pair := symbols[i] + symbols[i + 1]) in self.pieces and keep()
             ]
             if not merges:
-                return [i for symbol in symbols for i in self._ids(symbol)]
+                return
             _, i = min(merges)
             symbols[i : i + 2] = [symbols[i] + symbols[i + 1]]
 

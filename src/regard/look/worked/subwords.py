@@ -39,7 +39,8 @@ def bpe_of_own(own: Own) -> Worked:
     if not isinstance(tokenizer, SentencePieceTokenizer):
         raise UserError("the tokenizer of this model has no merges: it takes whole words, characters or bytes")
     words = clean(own.text or "").split()
-    if any(_path(tokenizer, word)[-1] != _encoded(tokenizer, word) for word in words):
+    bpe_ = BpeDropout(tokenizer, p=0.0)
+    if any(bpe_.segment(word, lambda: True) != _encoded(tokenizer, word) for word in words):
         raise UserError("the tokenizer of this model has no merges to replay; it is of the kind unigram")
     shown = list(dict.fromkeys(words))[:12]
     return Worked(
@@ -72,29 +73,14 @@ def _merges(tokenizer: SentencePieceTokenizer, says: str, text: str | None = Non
 
 
 def _replayed(tokenizer: SentencePieceTokenizer, words: list[str]) -> list[Step]:
-    steps = []
+    steps, bpe_ = [], BpeDropout(tokenizer, p=0.0)
     for word in words:
-        path = [" ".join(tokenizer.tokens(ids)) for ids in _path(tokenizer, word)]
+        path = [" ".join(pieces) for pieces in bpe_.stages(word)]
         table = listing(
             f"{word}, merge by merge", ("pieces",), [(pieces,) for pieces in path], [str(i) for i in range(len(path))]
         )
         steps.append(step(f"“{word}”: from its characters, the merge that was learnt first comes first.", None, table))
     return steps
-
-
-def _path(tokenizer: SentencePieceTokenizer, word: str) -> list[list[int]]:
-    """A word's pieces as ever more of the learnt merges are allowed, from none to all"""
-    bpe_ = BpeDropout(tokenizer, p=0.0)
-    every, marked = bpe_.pieces, f"▁{word}"
-    parts = {marked[i:j] for i in range(len(marked)) for j in range(i + 2, len(marked) + 1)}
-    ranks = sorted((every[part][1] for part in parts if part in every), reverse=True)
-    path: list[list[int]] = []
-    for least in (float("inf"), *ranks):
-        bpe_.pieces = {piece: known for piece, known in every.items() if not _is_merge(piece) or known[1] >= least}
-        pieces = bpe_.segment(word, lambda: True)
-        if not path or pieces != path[-1]:
-            path.append(pieces)
-    return path
 
 
 def _encoded(tokenizer: SentencePieceTokenizer, word: str) -> list[int]:

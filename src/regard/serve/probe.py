@@ -1,0 +1,203 @@
+"""One sentence seen from inside: what the search considered, where every head looked, and with what numbers."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch, collate_sources
+from regard.errors import UserError
+from regard.models.encdec import EncoderDecoder
+from regard.models.inside import head_of, record_of, single
+from regard.models.parts import Looks
+from regard.models.record import KINDS, AttentionRecord, HeadRecord
+from regard.models.rnn import RnnEncoder
+from regard.nn.attention import MultiHeadAttention
+from regard.search.decode import DecodeConfig, decode
+from regard.search.length import normalised
+from regard.search.step import Candidates, Hypothesis
+from regard.serve.registry import Served
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocab import BOS, EOS, PAD
+from regard.writer import Writer
+
+ROOT = "r"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a sentence."""
+
+    source: tuple[int, ...]
+    config: DecodeConfig
+    prefix: tuple[int, ...] = ()
+    masked: tuple[int, ...] = ()
+    """Source tokens that the model does not see"""
+    off: tuple[tuple[str, int, int], ...] = ()
+    """(kind, layer, head) that are switched off"""
+    target: tuple[int, ...] | None = None
+    """Look at this, and search for nothing"""
+    hypothesis: int = 0
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    parent: str
+    token: int
+    log_prob: float
+    score: float
+    state: str
+    """kept, pruned or ended"""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What was found."""
+
+    question: Question
+    hypotheses: tuple[Hypothesis, ...]
+    nodes: dict[tuple[int, ...], str]
+    """Ids of a hypothesis → its place in the tree"""
+    steps: tuple[tuple[Node, ...], ...]
+    record: AttentionRecord
+    target: tuple[int, ...]
+    """Ids that were looked at, with EOS where the text ended"""
+
+    @property
+    def size(self) -> int:
+        """Bytes"""
+        return sum(self.record.weights(kind).nbytes for kind in KINDS)
+
+
+class Tree:
+    """Writes down what a search of one sentence considers, step by step."""
+
+    def __init__(self, k: int, alpha: float) -> None:
+        self.k = k
+        self.alpha = alpha
+        self.places: list[tuple[str, tuple[int, ...]]] = [(ROOT, ())]
+        self.steps: list[tuple[Node, ...]] = []
+        self.ends: dict[tuple[int, ...], str] = {}
+
+    def __call__(self, seen: Candidates) -> Tensor | None:
+        t, nodes, grown = len(self.steps), list[Node](), dict[int, tuple[str, tuple[int, ...]]]()
+        rows = (part[0].tolist() for part in (seen.log_probs, seen.parents, seen.ids, seen.places))
+        for i, (log_prob, parent, token, place) in enumerate(zip(*rows, strict=True)):
+            if log_prob == -np.inf:
+                continue
+            above, said = self.places[parent]
+            name = f"{t}.{i}"
+            state = "kept" if place >= 0 else "ended" if token == EOS and i < self.k else "pruned"
+            nodes.append(Node(name, above, token, log_prob, normalised(log_prob, t + 1, self.alpha), state))
+            if place >= 0:
+                grown[place] = (name, (*said, token))
+            elif state == "ended":
+                self.ends.setdefault(said, name)
+        self.steps.append(tuple(nodes))
+        self.places = [grown[place] for place in sorted(grown)]
+        return None
+
+
+@torch.inference_mode()
+def probe(served: Served, question: Question) -> Probe:
+    """Search, or take the given target, and look at every head on the way to it."""
+    tree = Tree(question.config.beam, question.config.length_penalty)
+    found: list[Hypothesis] = []
+    if question.target is None:
+        with switched_off(served.model, question.off):
+            found = decode(served.model, _asked(served, question), question.config, [question.prefix], tree)[0]
+        if not found:
+            raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
+        target = (*found[min(question.hypothesis, len(found) - 1)].ids, EOS)
+    else:
+        target = question.target
+    _, record = watched(served, question, target)
+    nodes = {h.ids: tree.ends.get(h.ids, ROOT) for h in found}
+    return Probe(question, tuple(found), nodes, tuple(tree.steps), record, target)
+
+
+@torch.inference_mode()
+def watched(served: Served, question: Question, target: Sequence[int]) -> tuple[Looks, AttentionRecord]:
+    """Every head while the model says the target, as it was asked the question"""
+    alone = isinstance(served.door, Writer)  # a language model has no source
+    with switched_off(served.model, question.off):
+        source = () if alone else (*_hidden(question), EOS)
+        looks = served.model.attention(single(source, [BOS, *target], served.door.device))
+    names = () if alone else (*question.source, EOS)
+    return looks, record_of(
+        looks, tuple(source_tokenizer(served).tokens(names)), tuple(target_tokenizer(served).tokens(target))
+    )
+
+
+def head_at(served: Served, found: Probe, kind: str, layer: int, head: int) -> HeadRecord:
+    """One head with its numbers. They are computed again rather than kept: all heads' would fill the memory."""
+    return head_of(*watched(served, found.question, found.target), kind, layer, head)
+
+
+@torch.inference_mode()
+def next_tokens(served: Served, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
+    """log p [V] of the token that follows the prefix"""
+    shown = () if isinstance(served.door, Writer) else (*source, EOS)
+    batch = single(shown, [BOS, *prefix, EOS], served.door.device)
+    return served.model(batch)[0, -1].double().log_softmax(-1)
+
+
+def _asked(served: Served, question: Question) -> Batch:
+    if isinstance(served.door, Writer):
+        nothing = torch.empty(1, 0, dtype=torch.int64, device=served.door.device)
+        return Batch(nothing, nothing, nothing)
+    return collate_sources([_hidden(question)]).to(served.door.device)
+
+
+def _hidden(question: Question) -> list[int]:
+    """The source with what is masked as padding, which no head may attend to"""
+    return [PAD if i in question.masked else token for i, token in enumerate(question.source)]
+
+
+def check_maskable(served: Served) -> None:
+    if not isinstance(served.model, EncoderDecoder) or isinstance(served.model.encoder, RnnEncoder):
+        raise UserError("only a Transformer's encoder can be kept from seeing a token")
+
+
+@contextmanager
+def switched_off(model: Any, heads: Sequence[tuple[str, int, int]]) -> Iterator[None]:
+    """Heads whose part of W_O is zero meanwhile: what they say is not heard. One thread at a time may do this."""
+    saved = []
+    try:
+        for kind, layer, head in heads:
+            part = attention_at(model, kind, layer)
+            if not 0 <= head < part.n_heads:
+                raise UserError(f"there is no head {head}; this model has 0 to {part.n_heads - 1}")
+            width = part.out.in_features // part.n_heads
+            columns = part.out.weight[:, head * width : (head + 1) * width]
+            saved.append((columns, columns.clone()))
+            columns.zero_()
+        yield
+    finally:
+        for columns, before in reversed(saved):
+            columns.copy_(before)
+
+
+def attention_at(model: Any, kind: str, layer: int) -> MultiHeadAttention:
+    """The attention of that kind in that layer"""
+    part = getattr(model, "encoder" if kind == "encoder" else "decoder", None)
+    layers = getattr(getattr(part, "stack", part), "layers", None)
+    found = None
+    if kind in KINDS and layers is not None and 0 <= layer < len(layers):
+        found = getattr(layers[layer], "cross" if kind == "cross" else "mixer", None)
+    if not isinstance(found, MultiHeadAttention):
+        raise UserError("there is no such layer of attention to switch a head off in")
+    return found
+
+
+def source_tokenizer(served: Served) -> Tokenizer:
+    return served.door.tokenizer if isinstance(served.door, Writer) else served.door.tokenizers.src
+
+
+def target_tokenizer(served: Served) -> Tokenizer:
+    return served.door.tokenizer if isinstance(served.door, Writer) else served.door.tokenizers.tgt

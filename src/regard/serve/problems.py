@@ -1,0 +1,73 @@
+"""What goes wrong, as application/problem+json (RFC 9457): short, and never with anything of the request in it."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from regard.errors import UserError
+from regard.serve.queue import Full, TooLate
+
+_DETAIL = 200  # characters
+
+
+class Problem(Exception):
+    """A refusal: status, a short title, and what to change."""
+
+    def __init__(self, status: int, title: str, detail: str = "", headers: dict[str, str] | None = None) -> None:
+        super().__init__(title)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.headers = headers or {}
+
+    def response(self) -> JSONResponse:
+        body = {"type": "about:blank", "title": self.title, "status": self.status, "detail": self.detail[:_DETAIL]}
+        # LibreTranslate's clients look for `error`, OpenAI's for `error.message`; both accept a string there.
+        return JSONResponse(
+            {**body, "error": self.detail[:_DETAIL] or self.title},
+            self.status,
+            {"content-type": "application/problem+json", **self.headers},
+        )
+
+
+def busy(error: Exception) -> Problem:
+    if isinstance(error, Full):
+        return Problem(429, "Too many requests", "the queue is full; try again", {"retry-after": str(Full.retry_after)})
+    return Problem(504, "Too late", "it took longer than is allowed; try a shorter text")
+
+
+def add_handlers(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def _problem(request: Request, error: Problem) -> JSONResponse:
+        return error.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first: dict[str, Any] = next(iter(error.errors()), {"loc": (), "type": ""})
+        if first["type"] == "json_invalid":
+            return Problem(400, "Invalid request", "the body is no JSON").response()
+        if first["type"] == "extra_forbidden":  # its name would be an echo
+            return Problem(422, "Invalid request", "there is a field that is not known here").response()
+        where = next((part for part in first["loc"][1:2] if isinstance(part, str)), "the request")
+        return Problem(422, "Invalid request", f"{where} is missing, of another type or out of bounds").response()
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        titles = {404: "Not found", 405: "Method not allowed"}
+        title = titles.get(error.status_code, "Error")
+        return Problem(error.status_code, title, title, dict(error.headers or {})).response()
+
+    @app.exception_handler(UserError)
+    async def _mistake(request: Request, error: UserError) -> JSONResponse:
+        return Problem(422, "Invalid request", "the model cannot do that with this text or these options").response()
+
+    @app.exception_handler(Full)
+    async def _full(request: Request, error: Full) -> JSONResponse:
+        return busy(error).response()
+
+    @app.exception_handler(TooLate)
+    async def _late(request: Request, error: TooLate) -> JSONResponse:
+        return busy(error).response()

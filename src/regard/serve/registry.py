@@ -1,0 +1,114 @@
+"""The models that are served, by name. A name in a request is looked up here and never becomes a path."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.bundle import Bundle
+from regard.captioner import Captioner
+from regard.classifier import Classifier
+from regard.errors import UserError
+from regard.loading import FrontDoor, door_of
+from regard.models.encdec import EncoderDecoder
+from regard.models.rnn import RnnDecoder
+from regard.models.stack import StackDecoder, StackEncoder
+from regard.translator import Translator
+from regard.writer import Writer
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model with its name."""
+
+    name: str
+    door: FrontDoor
+    languages: tuple[str, str]
+    model_kind: str
+    n_parameters: int
+
+    @property
+    def model(self) -> Any:
+        return self.door.model
+
+    def describe(self) -> dict[str, Any]:
+        """What the page has to know before it asks for anything"""
+        tokenizers = None if isinstance(self.door, Writer) else self.door.tokenizers
+        return {
+            "id": self.name,
+            "kind": self.kind,
+            "task": type(self.door).__name__.lower(),
+            "languages": list(self.languages),
+            "parameters": self.n_parameters,
+            "d_model": self.model.d_model,
+            "vocab": (tokenizers.tgt if tokenizers else self.door.tokenizer).size,  # type: ignore[union-attr]
+            "sites": self.sites(),
+        }
+
+    @property
+    def kind(self) -> str:
+        """rnn, encdec, decoder, encoder or caption"""
+        if isinstance(self.door, Captioner):
+            return "caption"
+        if isinstance(self.model, EncoderDecoder):
+            return "rnn" if isinstance(self.model.decoder, RnnDecoder) else "encdec"
+        return "encoder" if isinstance(self.door, Classifier) else "decoder"
+
+    def sites(self) -> dict[str, list[int]]:
+        """Layers and heads of each kind of attention that there is"""
+        sides: dict[str, Any] = {name: getattr(self.model, name, None) for name in ("encoder", "decoder")}
+        found: dict[str, list[Any]] = {}
+        for name, side in sides.items():
+            part = getattr(side, "stack", side)
+            mixer: Any = part.layers[0].mixer if isinstance(part, StackEncoder | StackDecoder) else None
+            if hasattr(mixer, "n_heads"):
+                found[name] = [len(part.layers), mixer.n_heads]
+        decoder = sides["decoder"]
+        cross: Any = decoder.layers[0].cross if isinstance(decoder, StackDecoder) else None
+        if cross is not None:
+            found["cross"] = [len(decoder.layers), cross.n_heads]
+        elif isinstance(decoder, RnnDecoder) and decoder.attends:
+            found["cross"] = [1, 1]
+        elif self.kind == "decoder" and isinstance(self.door, Translator) and "decoder" in found:
+            found |= {"encoder": found["decoder"], "cross": found["decoder"]}
+        return found
+
+
+class Registry:
+    def __init__(self, models: Sequence[Served]) -> None:
+        self._models = {served.name: served for served in models}
+
+    @classmethod
+    def open(cls, folders: Sequence[Path], device: str | None = None) -> "Registry":
+        """Models named by their directories, `NAME=DIR` names one otherwise"""
+        models: dict[str, Served] = {}
+        for folder in folders:
+            name, _, path = str(folder).rpartition("=")
+            name = (name or Path(path).resolve().name).lower()
+            if not _NAME.fullmatch(name):
+                raise UserError(f"'{name}' cannot name a model; write name={path} with letters, digits, dot, dash")
+            if name in models:
+                raise UserError(f"two models are named '{name}'; write name=DIR to name one otherwise")
+            models[name] = _opened(name, Path(path), device)
+        return cls(list(models.values()))
+
+    def __getitem__(self, name: str) -> Served:
+        return self._models[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._models
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(self._models.values())
+
+    def of_kind(self, kind: type[Any]) -> list[Served]:
+        return [served for served in self if isinstance(served.door, kind)]
+
+
+def _opened(name: str, folder: Path, device: str | None) -> Served:
+    bundle = Bundle.load(folder)
+    n_parameters = sum(p.numel() for p in bundle.model.parameters())
+    return Served(name, door_of(bundle, device), bundle.languages, bundle.model_config.kind, n_parameters)

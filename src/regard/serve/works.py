@@ -1,0 +1,135 @@
+"""What the worker does: translate, write, and look inside."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.search.step import Candidates
+from regard.serve.limits import Limits
+from regard.serve.queue import Job
+from regard.serve.registry import Served
+from regard.translator import Translation, Translator
+from regard.writer import Writer
+
+Say = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class TranslateWork:
+    """One text; others with the same options are translated in the same batch."""
+
+    served: Served
+    text: str
+    options: tuple[tuple[str, Any], ...]
+    limits: Limits
+    prefix: str = ""
+    attention: bool = False
+    say: Say | None = field(default=None, compare=False)
+    """Told the text as it grows, from the worker's thread"""
+
+    @property
+    def kind(self) -> Any:
+        return self.served.name, self.options, self.attention, bool(self.prefix)
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+    def run(self, jobs: Sequence[Job]) -> list[Translation | None]:
+        translator = self.served.door
+        assert isinstance(translator, Translator)
+        works: list[TranslateWork] = [job.work for job in jobs]
+        watch = Following(jobs, translator, self.limits)
+        found = translator.translate(
+            [work.text for work in works],
+            attention=self.attention,
+            prefixes=[work.prefix for work in works] if self.prefix else None,
+            watch=watch,
+            **dict(self.options),
+        )
+        return [None if i in watch.late else translation for i, translation in enumerate(found)]
+
+
+class Following:
+    """Follows the best hypothesis of each sentence, and gives up those whose client has gone or whose time is up."""
+
+    def __init__(self, jobs: Sequence[Job], translator: Translator, limits: Limits) -> None:
+        self.jobs = jobs
+        self.translator = translator
+        self.limits = limits
+        self.late: set[int] = set()
+        self.said: dict[int, list[list[int]]] = {i: [[]] for i, job in enumerate(jobs) if job.work.say}
+
+    def __call__(self, seen: Candidates) -> Tensor | None:
+        numbers = seen.sentences.tolist()
+        for row, i in enumerate(numbers):
+            if i in self.said:
+                self._follow(i, seen, row)
+        late = [i for i in numbers if self.jobs[i].gone.is_set() or self.jobs[i].expired(self.limits)]
+        self.late |= set(late)
+        return torch.tensor([i in late for i in numbers], device=seen.ids.device) if late else None
+
+    def _follow(self, i: int, seen: Candidates, row: int) -> None:
+        grown: dict[int, list[int]] = {}
+        columns = zip(*(part[row].tolist() for part in (seen.parents, seen.ids, seen.places)), strict=True)
+        for parent, token, place in columns:
+            if place >= 0:
+                grown[place] = [*self.said[i][parent], token]
+        self.said[i] = [grown.get(place, []) for place in range(max(grown, default=-1) + 1)]
+        if self.said[i]:
+            self.jobs[i].work.say(self.translator.tokenizers.tgt.decode(self.said[i][0]))
+
+
+@dataclass(frozen=True)
+class WriteWork:
+    """A language model writes on; each text by itself."""
+
+    served: Served
+    prompt: str
+    max_new_tokens: int
+    sampling: tuple[tuple[str, Any], ...]
+    limits: Limits
+    stop: tuple[str, ...] = ()
+    say: Say | None = field(default=None, compare=False)
+
+    @property
+    def kind(self) -> Any:
+        return id(self)
+
+    @property
+    def size(self) -> int:
+        return len(self.prompt)
+
+    def run(self, jobs: Sequence[Job]) -> list[tuple[str, str] | None]:
+        """(text, why it ended)"""
+        writer, [job] = self.served.door, jobs
+        assert isinstance(writer, Writer)
+        text, pieces = "", 0
+        for piece in writer.stream(self.prompt, self.max_new_tokens, **dict(self.sampling)):
+            if job.gone.is_set() or job.expired(self.limits):
+                return [None]
+            text, pieces = text + piece, pieces + 1
+            if (end := min((at for s in self.stop if (at := text.find(s)) >= 0), default=-1)) >= 0:
+                return [(text[:end], "stop")]
+            if self.say:
+                self.say(piece)
+        return [(text, "length" if pieces >= self.max_new_tokens else "stop")]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Anything else that a model is asked for, by itself; the one thread of the worker keeps models to itself."""
+
+    do: Callable[[threading.Event], Any]
+    size: int = 0
+
+    @property
+    def kind(self) -> Any:
+        return id(self)
+
+    def run(self, jobs: Sequence[Job]) -> list[Any]:
+        return [self.do(job.gone) for job in jobs]
