@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format bench labs clean
 
 demo: .venv/ready            ## train on the built-in corpus, translate, draw (about two minutes)
 	$(BIN)/regard demo
@@ -23,6 +23,10 @@ bench: .venv/ready           ## measurements; each prints a ratio
 	$(BIN)/pip install -q -c constraints.txt transformers
 	$(BIN)/python bench/decode_speed.py
 	$(BIN)/python bench/train_speed.py --tokens 2000 --vocab 4000 --layers 2 --width 128 --steps 10
+
+labs: .venv/ready            ## run every lab and write docs/labs (about three minutes)
+	$(BIN)/regard lab all --out docs/labs
+	rm -f docs/labs/*.svg
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer")'

@@ -13,7 +13,7 @@ from regard.nn.normalise import NORMALISERS
 from tests.models.test_family import SEQ2SEQ, build
 
 SOURCE, TARGET = [7, 8, 9, 10, 3], [2, 11, 12, 13, 3]
-NAMES = (tuple("abcd") + ("</s>",), tuple("wxy") + ("</s>",))
+NAMES = (("a", "b", "c", "d", "</s>"), ("w", "x", "y", "</s>"))
 
 
 def softmax_models() -> list[str]:

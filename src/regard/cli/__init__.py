@@ -6,7 +6,7 @@ from regard.cli import (
     evaluating,
     explaining,
     judging,
-   
+    labs,
     looking,
     serving,
     training,
@@ -21,6 +21,7 @@ __all__ = [
     "evaluating",
     "explaining",
     "judging",
+    "labs",
     "looking",
     "main",
     "serving",

@@ -47,7 +47,7 @@ def to_text(rows: Sequence[Row]) -> str:
     if good:
         shown = {name: column for name, column in COLUMNS.items() if any(column[0] in row for row in good)}
         body = [[row["model"], *(write(row.get(key)) for key, write in shown.values())] for row in good]
-        parts.append(_table(["model", *shown], body))
+        parts.append(table(["model", *shown], body))
         parts += [f"{title} by words of the source\n\n{_by_length(good, key)}" for key, title in _SCORES.items()]
     if failed:
         parts.append("Failed\n\n" + "\n".join(f"- {row['model']}: {row['error']}" for row in failed))
@@ -61,10 +61,10 @@ def _by_length(rows: Sequence[Row], key: str) -> str:
     buckets = rows[0]["by_length"]
     body = [[row["model"], *(f"{bucket[key]:.1f}" for bucket in row["by_length"])] for row in rows]
     counts = ["*sentences*", *(f"{bucket['sentences']:,}" for bucket in buckets)]
-    return _table(["model", *(bucket["words"] for bucket in buckets)], [*body, counts])
+    return table(["model", *(bucket["words"] for bucket in buckets)], [*body, counts])
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose columns also line up as plain text."""
     widths = [max(len(line[i]) for line in (head, *body)) for i in range(len(head))]
 

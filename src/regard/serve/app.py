@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 
 from regard import __version__
-from regard.serve import libretranslate, openai, v1
+from regard.serve import libretranslate, openai, tracing, v1
 from regard.serve.desk import Desk
 from regard.serve.guard import Access, Guard
 from regard.serve.limits import Limits
@@ -37,7 +37,8 @@ def make_app(registry: Registry, access: Access, limits: Limits | None = None) -
     add_handlers(app)
     _add_health(app, desk, traces)
     app.include_router(openai.router(desk, int(time.time())))
-    app.include_router(v1.router(desk, traces))
+    app.include_router(v1.router(desk))
+    app.include_router(tracing.router(desk, traces))
     app.include_router(libretranslate.router(desk))
     if STATIC.is_dir():
         app.mount("/", StaticFiles(directory=STATIC, html=True), name="page")

@@ -1,0 +1,46 @@
+"""Tokens and options as the page's API writes and reads them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.serve import schema
+from regard.serve.probe import source_tokenizer, target_tokenizer
+from regard.serve.problems import Problem
+from regard.serve.registry import Served
+from regard.text.clean import clean
+from regard.text.tokenizer import Tokenizer
+from regard.text.words import words_of
+from regard.translator import Translator
+from regard.writer import Writer
+
+
+def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[dict[str, Any]]:
+    names = tokenizer.tokens(ids)
+    words = words_of(names)
+    return [{"id": int(i), "text": name, "word": word} for i, name, word in zip(ids, names, words, strict=True)]
+
+
+def named(tokens: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"text": token, "word": word} for token, word in zip(tokens, words_of(tokens), strict=True)]
+
+
+def token_of(tokenizer: Tokenizer, token: int) -> dict[str, Any]:
+    return {"id": token, "text": tokenizer.tokens([token])[0], "word": -1}
+
+
+def options_of(served: Served, asked: schema.Decoding, **more: Any) -> tuple[tuple[str, Any], ...]:
+    given = {"beam": asked.beam, "max_len": asked.max_len, "length_penalty": asked.length_penalty, **more}
+    options = {name: value for name, value in given.items() if value is not None}
+    if isinstance(served.door, Translator):
+        beam = options.get("beam", served.door.config.beam)
+        options["beam"] = max(beam, options.get("n_best", 1))
+    return tuple(sorted(options.items()))
+
+
+def said_of(served: Served, text: str, prefix: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What is the source and what has been said: a language model's text is the beginning of what it says"""
+    if any(token >= target_tokenizer(served).size for token in prefix):
+        raise Problem(422, "Invalid request", "an id is outside of the vocabulary")
+    if isinstance(served.door, Writer):
+        return (), (*served.door.tokenizer.encode([text])[0], *prefix)
+    return tuple(source_tokenizer(served).encode([clean(text)])[0]), tuple(prefix)
