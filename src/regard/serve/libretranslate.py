@@ -32,7 +32,7 @@ def router(desk: Desk) -> APIRouter:
         codes = dict.fromkeys(code for served in translators for code in served.languages)
         return [{"code": code, "name": NAMES.get(code, code), "targets": targets.get(code, [])} for code in codes]
 
-    @routes.post("/translate")
+    @routes.post("/translate", openapi_extra=_body("q", "source", "target", "format"))
     async def translate(request: Request) -> JSONResponse:
         asked = await _fields(request)
         texts, several = _texts(asked, desk)
@@ -47,7 +47,7 @@ def router(desk: Desk) -> APIRouter:
         said = [_said(served, m, t) if as_html else t.text for m, t in zip(marked, found, strict=True)]
         return JSONResponse({"translatedText": said if several else said[0]})
 
-    @routes.post("/detect")
+    @routes.post("/detect", openapi_extra=_body("q"))
     async def detect(request: Request) -> JSONResponse:
         asked = await _fields(request)
         if not asked.get("q"):
@@ -62,6 +62,15 @@ def router(desk: Desk) -> APIRouter:
         return {"status": "ok"}
 
     return routes
+
+
+def _body(*names: str) -> dict[str, Any]:
+    """What the OpenAPI document says of fields that come as a form or as JSON"""
+    fields: dict[str, Any] = {name: {"type": "string"} for name in names}
+    fields["q"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    schema = {"type": "object", "properties": fields, "required": [name for name in names if name != "format"]}
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
 def _said(served: Served, marked: Marked, found: Any) -> str:

@@ -1,0 +1,112 @@
+"""Sentences a second through the running server: one client, then many at once, whose requests are decoded together.
+
+A base-size model (6 + 6 layers, 512 wide) with random weights, greedy, of 8 to 24 words. Prints the ratio.
+With --storm it asks for ten times what the server can carry and reports what happened.
+"""
+
+import argparse
+import asyncio
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import torch
+
+from regard import models
+from regard.bundle import Bundle
+from regard.search.decode import DecodeConfig
+from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
+
+PORT = 8765
+WORDS = [f"w{i}" for i in range(8000)]
+
+
+def save_model(folder: Path, width: int, layers: int) -> None:
+    torch.manual_seed(1)
+    words = train_tokenizer([" ".join(WORDS)], TokenizerConfig(kind="word", vocab_size=len(WORDS) + 6))
+    heads, d_ff = max(1, width // 64), 4 * width
+    config = models.parse_config(
+        {"kind": "transformer", "d_model": width, "n_heads": heads, "d_ff": d_ff, "n_layers": layers}
+    )
+    model = models.build(config, words.size).eval()
+    decode = DecodeConfig(beam=1, max_len=20)
+    Bundle(model, config, TokenizerPair(words, words), ("src", "tgt"), decode).save(folder, "random weights")
+
+
+def sentences(n: int) -> list[str]:
+    draw = random.Random(1)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(8, 24))) for _ in range(n)]
+
+
+async def rate(address: str, clients: int, seconds: float) -> tuple[float, Counter[int], list[float]]:
+    """Sentences a second, how many answers of each status, and how long the good ones took"""
+    texts, codes, times = sentences(500), Counter[int](), list[float]()
+    until = time.monotonic() + seconds
+
+    async def one(client: httpx.AsyncClient, seed: int) -> None:
+        draw = random.Random(seed)
+        while time.monotonic() < until:
+            start = time.monotonic()
+            answer = await client.post("/translate", json={"q": draw.choice(texts), "source": "src", "target": "tgt"})
+            codes[answer.status_code] += 1
+            if answer.status_code == 200:
+                times.append(time.monotonic() - start)
+            else:
+                await asyncio.sleep(0.05)
+
+    limits = httpx.Limits(max_connections=clients)
+    async with httpx.AsyncClient(base_url=address, limits=limits, timeout=60) as client:
+        start = time.monotonic()
+        await asyncio.gather(*(one(client, seed) for seed in range(clients)))
+    return codes[200] / (time.monotonic() - start), codes, sorted(times)
+
+
+def wait_for(address: str) -> None:
+    for _ in range(600):
+        try:
+            if httpx.get(f"{address}/healthz").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise SystemExit("the server did not start")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--storm", action="store_true", help="ten times the queue, for 30 seconds")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(Path(folder) / "base", options.width, options.layers)
+        command = [sys.executable, "-m", "regard", "serve", f"{folder}/base", "--port", str(PORT)]
+        server = subprocess.Popen(command)
+        address = f"http://127.0.0.1:{PORT}"
+        try:
+            wait_for(address)
+            asyncio.run(rate(address, 2, 2))  # warm
+            if options.storm:
+                speed, codes, times = asyncio.run(rate(address, 640, 30))
+                p99 = times[int(0.99 * (len(times) - 1))]
+                print(f"640 clients: {speed:.1f} sentences/s, answers {dict(codes)}, p99 of the good {p99:.2f} s")
+                speed, codes, _ = asyncio.run(rate(address, 1, 3))
+                print(f"at once after: {speed:.1f} sentences/s, answers {dict(codes)}")
+                return
+            alone = asyncio.run(rate(address, 1, options.seconds))[0]
+            together = asyncio.run(rate(address, options.clients, options.seconds))[0]
+            print(f"one client           {alone:8.2f} sentences/s    1.00 ×")
+            print(f"{options.clients} clients at once {together:10.2f} sentences/s {together / alone:7.2f} ×")
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+if __name__ == "__main__":
+    main()

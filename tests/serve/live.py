@@ -1,0 +1,35 @@
+"""A real server on a real socket, in a thread of this process."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from regard.serve.app import make_app
+from regard.serve.guard import Access
+from regard.serve.limits import Limits
+from regard.serve.registry import Registry
+
+
+@contextmanager
+def serving(
+    models: dict[str, Path], limits: Limits | None = None, token: str | None = None
+) -> Iterator[tuple[str, FastAPI]]:
+    """(its address, the application)"""
+    registry = Registry.open([Path(f"{name}={folder}") for name, folder in models.items()], "cpu")
+    app = make_app(registry, Access(frozenset({"127.0.0.1"}), token), limits)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}", app
+    finally:
+        server.should_exit = True
+        thread.join(20)
