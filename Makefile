@@ -2,13 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check format bench labs clean
+.PHONY: demo test check format bench labs web clean
 
 demo: .venv/ready            ## train on the built-in corpus, translate, draw (about two minutes)
 	$(BIN)/regard demo
 
 test: .venv/ready            ## every test (within ten minutes on two cores)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/ready           ## formatting, lint and types: what CI runs beside the tests
 	$(BIN)/ruff format --check .
@@ -27,6 +27,10 @@ bench: .venv/ready           ## measurements; each prints a ratio
 labs: .venv/ready            ## run every lab and write docs/labs (about three minutes)
 	$(BIN)/regard lab all --out docs/labs
 	rm -f docs/labs/*.svg
+
+web:                         ## build the page of `regard serve` (needs node 20 or newer)
+	cd web && npm ci --no-audit --no-fund && npm run build
+	$(PYTHON) web/manifest.py write
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer")'

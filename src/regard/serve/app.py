@@ -3,11 +3,12 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 
 from regard import __version__
@@ -41,9 +42,22 @@ def make_app(registry: Registry, access: Access, limits: Limits | None = None) -
     app.include_router(tracing.router(desk, traces))
     app.include_router(libretranslate.router(desk))
     if STATIC.is_dir():
-        app.mount("/", StaticFiles(directory=STATIC, html=True), name="page")
+        _add_page(app)
     app.add_middleware(Guard, access=access, limits=limits)
     return app
+
+
+def _add_page(app: FastAPI) -> None:
+    """The built page. Its files are named here: a mount at the root would answer for every route that there is not."""
+    app.mount("/assets", StaticFiles(directory=STATIC / "assets"), name="assets")
+    for path in STATIC.iterdir():
+        if path.suffix in (".html", ".svg"):
+            route = "/" if path.name == "index.html" else f"/{path.name}"
+            app.get(route, include_in_schema=False)(partial(_file, path))
+
+
+async def _file(path: Path) -> FileResponse:
+    return FileResponse(path, headers={"cache-control": "no-cache"})
 
 
 def _add_health(app: FastAPI, desk: Desk, traces: Traces) -> None:
