@@ -32,6 +32,8 @@ class BundleConfig(Config):
     model: dict[str, Any]
     decode: DecodeConfig = DecodeConfig()
     alignment: Aligner = Aligner()
+    examples: tuple[str, ...] = ()
+    """Texts to try it with"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Bundle:
     task: TaskName = "translate"
     context: int = 256
     alignment: Aligner = field(default_factory=Aligner)
+    examples: tuple[str, ...] = ()
 
     def save(self, folder: Path, card: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +59,7 @@ class Bundle:
             model=self.model_config.model_dump(mode="json"),
             decode=self.decode,
             alignment=self.alignment,
+            examples=self.examples,
         )
         self.tokenizers.save(folder / "tokenizer")
         _write_config(folder, config)
@@ -84,6 +88,7 @@ class Bundle:
             config.task,
             config.context,
             config.alignment,
+            config.examples,
         )
 
 

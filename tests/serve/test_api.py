@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from safetensors.numpy import load as tensors_of
 from starlette.testclient import TestClient
 
 import regard as library
+from regard.bundle import Bundle
 from regard.serve.app import make_app
 from regard.serve.guard import OPEN, Access
 from regard.serve.limits import Limits
@@ -210,3 +212,10 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(models: dict[str, Path
         assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
         assert client.post("/translate", json={**body, "q": ["a", "b"]}).status_code == 200
         assert "regard_refused_total 3" in client.get("/metrics").text
+
+
+def test_models_come_with_sentences_to_try(models: dict[str, Path], tmp_path: Path) -> None:
+    bundle = replace(Bundle.load(models["toy"]), examples=("a b", "c"))
+    bundle.save(tmp_path / "toy", "toy")
+    with TestClient(make_app(Registry.open([tmp_path / "toy"], "cpu"), HOME)) as client:
+        assert client.get("/v1/models").json()["examples"] == {"toy": ["a b", "c"]}

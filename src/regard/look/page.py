@@ -57,7 +57,7 @@ def check_cells(n: int) -> None:
     if n > MOST_CELLS:
         raise UserError(
             f"a page holds {MOST_CELLS // 10**6} million weights, and here are {n / 10**6:,.0f} million;"
-            " take --out with .safetensors or .json"
+            " split the text, or try --words"
         )
 
 

@@ -57,7 +57,9 @@ def router(desk: Desk, started: int) -> APIRouter:
     @routes.get("/models")
     async def models() -> dict[str, Any]:
         data = [{"id": s.name, "object": "model", "created": started, "owned_by": "regard"} for s in desk.registry]
-        return {"object": "list", "data": data, "models": [served.describe() for served in desk.registry]}
+        examples = {served.name: served.examples for served in desk.registry}
+        described = [served.describe() for served in desk.registry]
+        return {"object": "list", "data": data, "models": described, "examples": examples}
 
     @routes.post("/completions")
     async def completions(asked: Completion, request: Request) -> Any:

@@ -27,8 +27,8 @@ class Served:
     name: str
     door: FrontDoor
     languages: tuple[str, str]
-    model_kind: str
     n_parameters: int
+    examples: tuple[str, ...] = ()
 
     @property
     def model(self) -> Any:
@@ -111,4 +111,4 @@ class Registry:
 def _opened(name: str, folder: Path, device: str | None) -> Served:
     bundle = Bundle.load(folder)
     n_parameters = sum(p.numel() for p in bundle.model.parameters())
-    return Served(name, door_of(bundle, device), bundle.languages, bundle.model_config.kind, n_parameters)
+    return Served(name, door_of(bundle, device), bundle.languages, n_parameters, bundle.examples)

@@ -92,6 +92,7 @@ def train(run: Run) -> Result:
         recipe.task,
         recipe.batch.context,
         _guided(trainer) if run.alignments else Aligner(),
+        tuple(source for source, *_ in validation.samples) if recipe.task == "translate" else (),
     )
     bundle.save(run.out, model_card(recipe, languages, trainer, progress, validation, kept))
     log.say(f"kept {kept}: validation {validation.describe()}")
