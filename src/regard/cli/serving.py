@@ -1,6 +1,7 @@
 """serve: models behind HTTP, with a page."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -48,6 +49,8 @@ def serve(
     registry = Registry.open(folders, checked_device(device))
     limits = Limits() if queue is None else Limits(queue=queue)
     served = make_app(registry, Access(frozenset({*names, *(host_name or ())}), token), limits)
+    # The decoding thread lets go of the interpreter every 5 ms by default; the one that answers cannot wait so long.
+    sys.setswitchinterval(0.0002)
     entry = f"http://{host}:{port}/" + ("?token=…" if token else "")
     say(f"{', '.join(model.name for model in registry)}: {entry}")
     uvicorn.run(served, host=host, port=port, log_level="warning", timeout_keep_alive=5, server_header=False)
