@@ -10,10 +10,12 @@ demo: .venv/ready            ## train on the built-in corpus, translate, draw (a
 test: .venv/ready            ## every test (within ten minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: .venv/ready           ## formatting, lint and types: what CI runs beside the tests
+check: .venv/ready           ## formatting, lint, types, and whether the built page is fresh: what CI runs beside the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python web/manifest.py check
+	if test -d web/node_modules; then cd web && npm run check && npm test; fi
 
 format: .venv/ready          ## mend what can be mended
 	$(BIN)/ruff format .

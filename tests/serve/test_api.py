@@ -117,8 +117,12 @@ def test_what_if(client: TestClient) -> None:
     assert forced["target"][0]["id"] == 7  # type: ignore[index]
     given, _ = cross(target=[8, 9])
     assert [token["id"] for token in given["target"]] == [8, 9] and given["hypotheses"] == []  # type: ignore[attr-defined]
-    following = client.post("/v1/next", json={"model": "toy", "text": "a b c d", "prefix": [], "k": 50}).json()
+    asked = {"model": "toy", "text": "a b c d", "prefix": [], "k": 50}
+    following = client.post("/v1/next", json=asked).json()
     assert sum(row["p"] for row in following["top"]) + following["rest"] == pytest.approx(1.0)
+    for change in ({"mask_src": [0, 1]}, {"ablate": every}):
+        assert client.post("/v1/next", json={**asked, **change}).json()["top"] != following["top"]
+    assert client.post("/v1/next", json=asked).json() == following
 
 
 @pytest.mark.parametrize(

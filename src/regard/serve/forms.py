@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.serve import schema
-from regard.serve.probe import source_tokenizer, target_tokenizer
+from regard.serve.probe import check_maskable, source_tokenizer, target_tokenizer
 from regard.serve.problems import Problem
 from regard.serve.registry import Served
 from regard.text.clean import clean
@@ -44,3 +44,13 @@ def said_of(served: Served, text: str, prefix: Sequence[int]) -> tuple[tuple[int
     if isinstance(served.door, Writer):
         return (), (*served.door.tokenizer.encode([text])[0], *prefix)
     return tuple(source_tokenizer(served).encode([clean(text)])[0]), tuple(prefix)
+
+
+def what_if(
+    served: Served, asked: schema.Trace | schema.Next
+) -> tuple[tuple[int, ...], tuple[tuple[str, int, int], ...]]:
+    """Source tokens that are hidden, and heads that are switched off"""
+    if asked.mask_src:
+        check_maskable(served)
+    off = tuple((kind, int(layer), int(head)) for kind, layer, head in (each.split(".") for each in asked.ablate))
+    return tuple(asked.mask_src), off

@@ -140,11 +140,12 @@ def head_at(served: Served, found: Probe, kind: str, layer: int, head: int) -> H
 
 
 @torch.inference_mode()
-def next_tokens(served: Served, source: Sequence[int], prefix: Sequence[int]) -> Tensor:
+def next_tokens(served: Served, question: Question) -> Tensor:
     """log p [V] of the token that follows the prefix"""
-    shown = () if isinstance(served.door, Writer) else (*source, EOS)
-    batch = single(shown, [BOS, *prefix, EOS], served.door.device)
-    return served.model(batch)[0, -1].double().log_softmax(-1)
+    shown = () if isinstance(served.door, Writer) else (*_hidden(question), EOS)
+    batch = single(shown, [BOS, *question.prefix, EOS], served.door.device)
+    with switched_off(served.model, question.off):
+        return served.model(batch)[0, -1].double().log_softmax(-1)
 
 
 def _asked(served: Served, question: Question) -> Batch:

@@ -86,8 +86,10 @@ class Registry:
         """Models named by their directories, `NAME=DIR` names one otherwise"""
         models: dict[str, Served] = {}
         for folder in folders:
-            name, _, path = str(folder).rpartition("=")
-            name = (name or Path(path).resolve().name).lower()
+            name, given, path = str(folder).partition("=")
+            if not given or folder.is_dir():  # a directory may have the sign in its name
+                name, path = folder.resolve().name, str(folder)
+            name = name.lower()
             if not _NAME.fullmatch(name):
                 raise UserError(f"'{name}' cannot name a model; write name={path} with letters, digits, dot, dash")
             if name in models:

@@ -38,10 +38,14 @@ class Translate(Decoding):
     stream: bool = False
 
 
+Hidden = Annotated[list[Small], Field(max_length=512)]
+Off = Annotated[list[Site], Field(max_length=256)]
+
+
 class Trace(Decoding):
     prefix: Ids = []
-    mask_src: Annotated[list[Small], Field(max_length=512)] = []
-    ablate: Annotated[list[Site], Field(max_length=256)] = []
+    mask_src: Hidden = []
+    ablate: Off = []
     target: Ids | None = None
     hypothesis: int = Field(0, ge=0, lt=16)
 
@@ -50,6 +54,8 @@ class Next(Request):
     model: Name | None = None
     text: Text
     prefix: Ids = []
+    mask_src: Hidden = []
+    ablate: Off = []
     k: int = Field(10, ge=1, le=50)
     temperature: float = Field(1.0, gt=0.0, le=100.0)
     top_k: int = Field(0, ge=0, le=1_000_000)

@@ -10,15 +10,15 @@ from fastapi.responses import Response
 from safetensors.numpy import save
 
 from regard.errors import UserError
+from regard.nn.mixers import LinearAttention
 from regard.search.decode import DecodeConfig
 from regard.serve import schema
 from regard.serve.desk import Desk
-from regard.serve.forms import named, options_of, said_of, token_of, tokens_of
+from regard.serve.forms import named, options_of, said_of, token_of, tokens_of, what_if
 from regard.serve.probe import (
     Probe,
     Question,
     attention_at,
-    check_maskable,
     head_at,
     probe,
     source_tokenizer,
@@ -88,9 +88,6 @@ def _question(served: Served, asked: schema.Trace) -> Question:
     n_vocab = target_tokenizer(served).size
     if any(token >= n_vocab for token in (*asked.prefix, *(asked.target or ()))):
         raise Problem(422, "Invalid request", "an id is outside of the vocabulary")
-    if asked.mask_src:
-        check_maskable(served)
-    off = tuple((kind, int(layer), int(head)) for kind, layer, head in (each.split(".") for each in asked.ablate))
     options = dict(options_of(served, asked))
     if isinstance(served.door, Writer):
         most = min(asked.max_len or _MOST_WRITTEN, _MOST_WRITTEN)
@@ -99,7 +96,7 @@ def _question(served: Served, asked: schema.Trace) -> Question:
         config = DecodeConfig.parse({**served.door.config.model_dump(), **options}, where="trace")
         config = config.model_copy(update={"n_best": config.beam})
     target = None if asked.target is None else (*prefix[: len(prefix) - len(asked.prefix)], *asked.target)
-    return Question(source, config, prefix, tuple(asked.mask_src), off, target, asked.hypothesis)
+    return Question(source, config, prefix, *what_if(served, asked), target, asked.hypothesis)
 
 
 def _traced(served: Served, found: Probe) -> dict[str, Any]:
@@ -218,6 +215,8 @@ def _about_head(served: Served, kind: str, layer: int, columns: Sequence[str], w
     if served.kind == "rnn":
         return about | {"score": decoder.config.attention, "normalise": decoder.config.normalise, "scale": "1"}  # type: ignore[union-attr]
     part = attention_at(served.model, "decoder" if served.kind == "decoder" else kind, layer)
+    if isinstance(part, LinearAttention):
+        return about | {"score": "linear", "normalise": "sum" if part.by_sum else "none", "scale": "1"}
     scaled = type(part.score).__name__ == "ScaledDot"
     names = {"ScaledDot": "scaled-dot"}
     return about | {

@@ -10,15 +10,12 @@ import torch
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
+from regard.search.decode import DecodeConfig
 from regard.search.greedy import filtered
 from regard.serve import schema
 from regard.serve.desk import Desk
-from regard.serve.forms import named, options_of, said_of, token_of, tokens_of
-from regard.serve.probe import (
-    next_tokens,
-    source_tokenizer,
-    target_tokenizer,
-)
+from regard.serve.forms import named, options_of, said_of, token_of, tokens_of, what_if
+from regard.serve.probe import Question, next_tokens, source_tokenizer, target_tokenizer
 from regard.serve.problems import Problem, busy
 from regard.serve.queue import Full, TooLate
 from regard.serve.registry import Served
@@ -65,7 +62,8 @@ def router(desk: Desk) -> APIRouter:
             raise Problem(422, "Invalid request", "that model says no next token")
         desk.check_text(served, asked.text)
         source, prefix = said_of(served, asked.text, asked.prefix)
-        [log_probs] = await desk.do(request, [Task(lambda _: next_tokens(served, source, prefix))])
+        question = Question(source, DecodeConfig(), prefix, *what_if(served, asked))
+        [log_probs] = await desk.do(request, [Task(lambda _: next_tokens(served, question))])
         return _likeliest(served, log_probs, asked)
 
     return routes
