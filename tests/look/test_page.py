@@ -112,7 +112,7 @@ def test_a_page_of_too_many_weights_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(page, "MOST_CELLS", n)
     page_of(record, "a", "b", Opening("cross"))
     monkeypatch.setattr(page, "MOST_CELLS", n - 1)
-    with pytest.raises(UserError, match="safetensors"):
+    with pytest.raises(UserError, match="split the text"):
         page_of(record, "a", "b", Opening("cross"))
 
 

@@ -35,3 +35,18 @@ def _saved(folder: Path, options: dict[str, object], task: TaskName) -> Path:
     bundle = Bundle(model.eval(), config, TokenizerPair(words, words), ("src", "tgt"), DecodeConfig(), task, 64)
     bundle.save(folder, "toy")
     return folder
+
+
+def toy_captioner(folder: Path) -> Path:
+    sight = {
+        "kind": "image",
+        "size": 16,
+        "patch": 8,
+        "d_model": 16,
+        "n_heads": 4,
+        "d_ff": 32,
+        "n_layers": 1,
+        "dropout": 0.0,
+    }
+    voice = {"kind": "transformer", "d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2, "dropout": 0.0}
+    return _saved(folder, {"kind": "encoder-decoder", "encoder": sight, "decoder": voice}, "caption")

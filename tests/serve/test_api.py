@@ -1,5 +1,6 @@
 """The server as clients meet it, in this process: contracts, refusals, and answers that are the library's own."""
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from regard.serve.app import make_app
 from regard.serve.guard import OPEN, Access
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
-from tests.serve.models import toy_models
+from tests.serve.models import toy_captioner, toy_models
 
 HOME = Access(frozenset({"testserver"}))
 
@@ -223,3 +224,23 @@ def test_models_come_with_sentences_to_try(models: dict[str, Path], tmp_path: Pa
     bundle.save(tmp_path / "toy", "toy")
     with TestClient(make_app(Registry.open([tmp_path / "toy"], "cpu"), HOME)) as client:
         assert client.get("/v1/models").json()["examples"] == {"toy": ["a b", "c"]}
+
+
+def test_a_captioner_is_shown_pixels(tmp_path: Path) -> None:
+    folder = toy_captioner(tmp_path / "sight")
+    picture = np.random.default_rng(1).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    [expected] = library.load(folder).caption([picture], attention=True, beam=3, max_len=6)  # type: ignore[union-attr]
+    pixels = base64.b64encode(picture.tobytes()).decode()
+    with TestClient(make_app(Registry.open([folder], "cpu"), HOME)) as client:
+        [model] = client.get("/v1/models").json()["models"]
+        assert model["picture"] == {"size": 16, "regions": 2} and model["sites"]["cross"] == [2, 4]
+        trace = client.post("/v1/trace", json={"model": "sight", "pixels": pixels, "beam": 3, "max_len": 6}).json()
+        assert trace["hypotheses"][0]["text"] == expected.text and len(trace["source"]) == 4
+        answer = client.get(f"/v1/trace/{trace['id']}/tensors", params={"names": "cross.weights"})
+        weights = tensors_of(answer.content)["cross.weights"]
+        assert expected.regions is not None
+        np.testing.assert_allclose(weights, expected.regions.reshape(weights.shape), atol=1e-6)
+        following = client.post("/v1/next", json={"model": "sight", "pixels": pixels}).json()
+        assert following["top"][0]["p"] > 0
+        for wrong in ({}, {"pixels": pixels[:-8]}, {"pixels": "!"}, {"pixels": pixels, "mask_src": [0]}):
+            assert client.post("/v1/trace", json={"model": "sight", **wrong}).status_code == 422

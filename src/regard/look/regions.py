@@ -25,12 +25,17 @@ def caption_record(tokens: Sequence[str], regions: Regions) -> AttentionRecord:
     n_rows, n_columns = regions.shape[-2:]
     target = (*tokens, SPECIALS[EOS])
     return AttentionRecord(
-        source_tokens=tuple(f"▁{row},{column}" for row in range(n_rows) for column in range(n_columns)),
+        source_tokens=region_names(n_rows, n_columns),
         target_tokens=target,
         encoder=np.zeros((0, 0, n_rows * n_columns, n_rows * n_columns), dtype=np.float32),
         decoder=np.zeros((0, 0, len(target), len(target)), dtype=np.float32),
         cross=regions.reshape(*regions.shape[:3], n_rows * n_columns),
     )
+
+
+def region_names(n_rows: int, n_columns: int) -> tuple[str, ...]:
+    """Row by row, each as a word of its own"""
+    return tuple(f"▁{row},{column}" for row in range(n_rows) for column in range(n_columns))
 
 
 def draw_regions(record: AttentionRecord, picture: Picture, path: Path, title: str = "") -> Path:

@@ -42,6 +42,8 @@ class Desk:
         if len(text) > self.limits.chars:
             raise Problem(413, "Content too large", f"a text may have {self.limits.chars:,} characters")
         door = served.door
+        if not text:
+            return
         tokenizer = door.tokenizer if isinstance(door, Writer) else door.tokenizers.src
         n = len(tokenizer.encode([text])[0])
         room = self.limits.tokens if not isinstance(door, Translator) else min(self.limits.tokens, _room(served))

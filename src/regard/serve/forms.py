@@ -1,8 +1,10 @@
 """Tokens and options as the page's API writes and reads them."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
+from regard.captioner import Captioner
 from regard.serve import schema
 from regard.serve.probe import check_maskable, source_tokenizer, target_tokenizer
 from regard.serve.problems import Problem
@@ -41,9 +43,31 @@ def said_of(served: Served, text: str, prefix: Sequence[int]) -> tuple[tuple[int
     """What is the source and what has been said: a language model's text is the beginning of what it says"""
     if any(token >= target_tokenizer(served).size for token in prefix):
         raise Problem(422, "Invalid request", "an id is outside of the vocabulary")
+    if isinstance(served.door, Captioner):
+        return (), tuple(prefix)
     if isinstance(served.door, Writer):
         return (), (*served.door.tokenizer.encode([text])[0], *prefix)
     return tuple(source_tokenizer(served).encode([clean(text)])[0]), tuple(prefix)
+
+
+def check_says(served: Served) -> None:
+    if not isinstance(served.door, Translator | Writer | Captioner):
+        raise Problem(422, "Invalid request", "that model says nothing")
+
+
+def pixels_of(served: Served, given: str | None) -> bytes | None:
+    """A picture for a captioner, which the page has cut and scaled: no image file is ever opened here"""
+    if not isinstance(served.door, Captioner):
+        if given is not None:
+            raise Problem(422, "Invalid request", "that model sees no pictures")
+        return None
+    try:
+        pixels = base64.b64decode(given or "", validate=True)
+    except ValueError:
+        pixels = b""
+    if len(pixels) != 3 * served.door.size**2:
+        raise Problem(422, "Invalid request", f"pixels must be {served.door.size} × {served.door.size} × 3 bytes")
+    return pixels
 
 
 def what_if(

@@ -9,10 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, collate_sources
+from regard.captioner import Captioner
+from regard.data.batch import Batch
+from regard.data.pictures import scaled
 from regard.errors import UserError
+from regard.look.regions import region_names
 from regard.models.encdec import EncoderDecoder
-from regard.models.inside import head_of, record_of, single
+from regard.models.image import ImageEncoder
+from regard.models.inside import head_of, record_of
 from regard.models.parts import Looks
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.models.rnn import RnnEncoder
@@ -42,6 +46,8 @@ class Question:
     target: tuple[int, ...] | None = None
     """Look at this, and search for nothing"""
     hypothesis: int = 0
+    pixels: bytes | None = None
+    """Of a picture, for a captioner: its middle square, row by row, a byte each of red, green and blue"""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,8 @@ def probe(served: Served, question: Question) -> Probe:
     found: list[Hypothesis] = []
     if question.target is None:
         with switched_off(served.model, question.off):
-            found = decode(served.model, _asked(served, question), question.config, [question.prefix], tree)[0]
+            asked = Batch(_shown(served, question), *[_nothing(served)] * 2)
+            found = decode(served.model, asked, question.config, [question.prefix], tree)[0]
         if not found:
             raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
         target = (*found[min(question.hypothesis, len(found) - 1)].ids, EOS)
@@ -124,14 +131,9 @@ def probe(served: Served, question: Question) -> Probe:
 @torch.inference_mode()
 def watched(served: Served, question: Question, target: Sequence[int]) -> tuple[Looks, AttentionRecord]:
     """Every head while the model says the target, as it was asked the question"""
-    alone = isinstance(served.door, Writer)  # a language model has no source
     with switched_off(served.model, question.off):
-        source = () if alone else (*_hidden(question), EOS)
-        looks = served.model.attention(single(source, [BOS, *target], served.door.device))
-    names = () if alone else (*question.source, EOS)
-    return looks, record_of(
-        looks, tuple(source_tokenizer(served).tokens(names)), tuple(target_tokenizer(served).tokens(target))
-    )
+        looks = served.model.attention(_saying(served, question, target))
+    return looks, record_of(looks, source_names(served, question), tuple(target_tokenizer(served).tokens(target)))
 
 
 def head_at(served: Served, found: Probe, kind: str, layer: int, head: int) -> HeadRecord:
@@ -142,26 +144,46 @@ def head_at(served: Served, found: Probe, kind: str, layer: int, head: int) -> H
 @torch.inference_mode()
 def next_tokens(served: Served, question: Question) -> Tensor:
     """log p [V] of the token that follows the prefix"""
-    shown = () if isinstance(served.door, Writer) else (*_hidden(question), EOS)
-    batch = single(shown, [BOS, *question.prefix, EOS], served.door.device)
     with switched_off(served.model, question.off):
+        batch = _saying(served, question, [*question.prefix, EOS])
         return served.model(batch)[0, -1].double().log_softmax(-1)
 
 
-def _asked(served: Served, question: Question) -> Batch:
-    if isinstance(served.door, Writer):
-        nothing = torch.empty(1, 0, dtype=torch.int64, device=served.door.device)
-        return Batch(nothing, nothing, nothing)
-    return collate_sources([_hidden(question)]).to(served.door.device)
+def source_names(served: Served, question: Question) -> tuple[str, ...]:
+    """What the columns of cross-attention stand for"""
+    match served.door:
+        case Writer():
+            return ()
+        case Captioner():
+            return region_names(served.door.n_regions, served.door.n_regions)
+    return tuple(source_tokenizer(served).tokens((*question.source, EOS)))
 
 
-def _hidden(question: Question) -> list[int]:
-    """The source with what is masked as padding, which no head may attend to"""
-    return [PAD if i in question.masked else token for i, token in enumerate(question.source)]
+def _saying(served: Served, question: Question, target: Sequence[int]) -> Batch:
+    said = torch.tensor([[BOS, *target]], dtype=torch.int64, device=served.door.device)
+    return Batch.of(_shown(served, question), said)
+
+
+def _shown(served: Served, question: Question) -> Tensor:
+    """What the model sees: nothing, a picture, or ids; what is masked is padding, which no head may attend to"""
+    match served.door:
+        case Writer():
+            return _nothing(served)
+        case Captioner(size=size):
+            if question.pixels is None or len(question.pixels) != 3 * size * size:
+                raise UserError("the picture is missing or of another size")
+            picture = np.frombuffer(question.pixels, dtype=np.uint8).reshape(1, size, size, 3)
+            return scaled(picture.copy()).to(served.door.device)
+    ids = [PAD if i in question.masked else token for i, token in enumerate(question.source)]
+    return torch.tensor([[*ids, EOS]], dtype=torch.int64, device=served.door.device)
+
+
+def _nothing(served: Served) -> Tensor:
+    return torch.empty(1, 0, dtype=torch.int64, device=served.door.device)
 
 
 def check_maskable(served: Served) -> None:
-    if not isinstance(served.model, EncoderDecoder) or isinstance(served.model.encoder, RnnEncoder):
+    if not isinstance(served.model, EncoderDecoder) or isinstance(served.model.encoder, RnnEncoder | ImageEncoder):
         raise UserError("only a Transformer's encoder can be kept from seeing a token")
 
 

@@ -46,6 +46,9 @@ class Served:
             "d_model": self.model.d_model,
             "vocab": (tokenizers.tgt if tokenizers else self.door.tokenizer).size,  # type: ignore[union-attr]
             "sites": self.sites(),
+            "picture": {"size": self.door.size, "regions": self.door.n_regions}
+            if isinstance(self.door, Captioner)
+            else None,
         }
 
     @property

@@ -42,7 +42,13 @@ Hidden = Annotated[list[Small], Field(max_length=512)]
 Off = Annotated[list[Site], Field(max_length=256)]
 
 
+Pixels = Annotated[str, Field(max_length=65_000, pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+"""Base64 of a picture's bytes, as `Question` has them"""
+
+
 class Trace(Decoding):
+    text: Text = ""
+    pixels: Pixels | None = None
     prefix: Ids = []
     mask_src: Hidden = []
     ablate: Off = []
@@ -52,7 +58,8 @@ class Trace(Decoding):
 
 class Next(Request):
     model: Name | None = None
-    text: Text
+    text: Text = ""
+    pixels: Pixels | None = None
     prefix: Ids = []
     mask_src: Hidden = []
     ablate: Off = []

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from safetensors.numpy import save
 
+from regard.classifier import Classifier
 from regard.errors import UserError
 from regard.nn.mixers import LinearAttention
 from regard.search.decode import DecodeConfig
 from regard.serve import schema
 from regard.serve.desk import Desk
-from regard.serve.forms import named, options_of, said_of, token_of, tokens_of, what_if
+from regard.serve.forms import check_says, named, options_of, pixels_of, said_of, token_of, tokens_of, what_if
 from regard.serve.probe import (
     Probe,
     Question,
@@ -31,7 +32,6 @@ from regard.serve.works import Task
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import EOS
-from regard.translator import Translator
 from regard.writer import Writer
 
 _THUMB = 64  # cells a side of a small map
@@ -80,10 +80,9 @@ def router(desk: Desk, traces: Traces) -> APIRouter:
 
 
 def _question(served: Served, asked: schema.Trace) -> Question:
-    if not isinstance(served.door, Translator | Writer):
-        raise Problem(422, "Invalid request", "that model says nothing that could be traced")
+    check_says(served)
     source, prefix = said_of(served, asked.text, asked.prefix)
-    if not source and not prefix:
+    if not source and not prefix and asked.pixels is None:
         raise Problem(422, "Invalid request", "there is nothing to look at in an empty text")
     n_vocab = target_tokenizer(served).size
     if any(token >= n_vocab for token in (*asked.prefix, *(asked.target or ()))):
@@ -93,17 +92,19 @@ def _question(served: Served, asked: schema.Trace) -> Question:
         most = min(asked.max_len or _MOST_WRITTEN, _MOST_WRITTEN)
         config = DecodeConfig(beam=1, max_len=len(prefix) + most)
     else:
+        assert not isinstance(served.door, Classifier)  # it says nothing
         config = DecodeConfig.parse({**served.door.config.model_dump(), **options}, where="trace")
         config = config.model_copy(update={"n_best": config.beam})
     target = None if asked.target is None else (*prefix[: len(prefix) - len(asked.prefix)], *asked.target)
-    return Question(source, config, prefix, *what_if(served, asked), target, asked.hypothesis)
+    pixels = pixels_of(served, asked.pixels)
+    return Question(source, config, prefix, *what_if(served, asked), target, asked.hypothesis, pixels)
 
 
 def _traced(served: Served, found: Probe) -> dict[str, Any]:
     target, source = target_tokenizer(served), source_tokenizer(served)
     record = found.record
     return {
-        "source": tokens_of(source, (*found.question.source, EOS)) if record.source_tokens else [],
+        "source": _source(source, found),
         "target": tokens_of(target, found.target),
         "read": named(record.read_tokens),
         "hypotheses": [
@@ -121,6 +122,13 @@ def _traced(served: Served, found: Probe) -> dict[str, Any]:
         "beam": {"k": found.question.config.beam, "steps": [_step(target, step) for step in found.steps]},
         "cache": _cache(served, found),
     }
+
+
+def _source(tokenizer: Tokenizer, found: Probe) -> list[dict[str, Any]]:
+    """Tokens, or the regions of a picture; a language model has none"""
+    if found.question.pixels is not None:
+        return [{"id": i, **region} for i, region in enumerate(named(found.record.source_tokens))]
+    return tokens_of(tokenizer, (*found.question.source, EOS)) if found.record.source_tokens else []
 
 
 def _site(found: Probe, kind: str) -> dict[str, Any]:

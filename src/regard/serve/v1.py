@@ -14,7 +14,7 @@ from regard.search.decode import DecodeConfig
 from regard.search.greedy import filtered
 from regard.serve import schema
 from regard.serve.desk import Desk
-from regard.serve.forms import named, options_of, said_of, token_of, tokens_of, what_if
+from regard.serve.forms import check_says, named, options_of, pixels_of, said_of, token_of, tokens_of, what_if
 from regard.serve.probe import Question, next_tokens, source_tokenizer, target_tokenizer
 from regard.serve.problems import Problem, busy
 from regard.serve.queue import Full, TooLate
@@ -58,11 +58,12 @@ def router(desk: Desk) -> APIRouter:
     @routes.post("/next")
     async def following(asked: schema.Next, request: Request) -> dict[str, Any]:
         served = desk.served(asked.model)
-        if not isinstance(served.door, Translator | Writer):
-            raise Problem(422, "Invalid request", "that model says no next token")
+        check_says(served)
         desk.check_text(served, asked.text)
         source, prefix = said_of(served, asked.text, asked.prefix)
-        question = Question(source, DecodeConfig(), prefix, *what_if(served, asked))
+        question = Question(
+            source, DecodeConfig(), prefix, *what_if(served, asked), pixels=pixels_of(served, asked.pixels)
+        )
         [log_probs] = await desk.do(request, [Task(lambda _: next_tokens(served, question))])
         return _likeliest(served, log_probs, asked)
 
