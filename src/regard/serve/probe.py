@@ -22,14 +22,12 @@ from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.models.rnn import RnnEncoder
 from regard.nn.attention import MultiHeadAttention
 from regard.search.decode import DecodeConfig, decode
-from regard.search.length import normalised
-from regard.search.step import Candidates, Hypothesis
+from regard.search.step import Hypothesis
+from regard.search.tree import ROOT, Node, Tree
 from regard.serve.registry import Served
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import BOS, EOS, PAD
 from regard.writer import Writer
-
-ROOT = "r"
 
 
 @dataclass(frozen=True)
@@ -51,17 +49,6 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Node:
-    name: str
-    parent: str
-    token: int
-    log_prob: float
-    score: float
-    state: str
-    """kept, pruned or ended"""
-
-
-@dataclass(frozen=True)
 class Probe:
     """What was found."""
 
@@ -80,35 +67,6 @@ class Probe:
         return sum(self.record.weights(kind).nbytes for kind in KINDS)
 
 
-class Tree:
-    """Writes down what a search of one sentence considers, step by step."""
-
-    def __init__(self, k: int, alpha: float) -> None:
-        self.k = k
-        self.alpha = alpha
-        self.places: list[tuple[str, tuple[int, ...]]] = [(ROOT, ())]
-        self.steps: list[tuple[Node, ...]] = []
-        self.ends: dict[tuple[int, ...], str] = {}
-
-    def __call__(self, seen: Candidates) -> Tensor | None:
-        t, nodes, grown = len(self.steps), list[Node](), dict[int, tuple[str, tuple[int, ...]]]()
-        rows = (part[0].tolist() for part in (seen.log_probs, seen.parents, seen.ids, seen.places))
-        for i, (log_prob, parent, token, place) in enumerate(zip(*rows, strict=True)):
-            if log_prob == -np.inf:
-                continue
-            above, said = self.places[parent]
-            name = f"{t}.{i}"
-            state = "kept" if place >= 0 else "ended" if token == EOS and i < self.k else "pruned"
-            nodes.append(Node(name, above, token, log_prob, normalised(log_prob, t + 1, self.alpha), state))
-            if place >= 0:
-                grown[place] = (name, (*said, token))
-            elif state == "ended":
-                self.ends.setdefault(said, name)
-        self.steps.append(tuple(nodes))
-        self.places = [grown[place] for place in sorted(grown)]
-        return None
-
-
 @torch.inference_mode()
 def probe(served: Served, question: Question) -> Probe:
     """Search, or take the given target, and look at every head on the way to it."""
@@ -124,7 +82,8 @@ def probe(served: Served, question: Question) -> Probe:
     else:
         target = question.target
     _, record = watched(served, question, target)
-    nodes = {h.ids: tree.ends.get(h.ids, ROOT) for h in found}
+    ends = {node.ids[:-1]: node.name for node in tree.ended}
+    nodes = {h.ids: ends.get(h.ids, ROOT) for h in found}
     return Probe(question, tuple(found), nodes, tuple(tree.steps), record, target)
 
 

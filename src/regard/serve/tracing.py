@@ -150,7 +150,7 @@ def _step(tokenizer: Tokenizer, nodes: Sequence[Any]) -> dict[str, Any]:
             {
                 "node": node.name,
                 "parent": node.parent,
-                "token": token_of(tokenizer, node.token),
+                "token": token_of(tokenizer, node.ids[-1]),
                 "log_prob": node.log_prob,
                 "score": node.score,
                 "state": node.state,
