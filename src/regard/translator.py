@@ -1,12 +1,11 @@
 """The front door: texts in, Translations out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.data.batch import collate_sources
 from regard.errors import UserError
@@ -16,7 +15,7 @@ from regard.models.inside import head_of, record_of, single
 from regard.models.parts import Looks
 from regard.models.record import AttentionRecord, HeadRecord
 from regard.search.decode import DecodeConfig, decode
-from regard.search.step import Candidates, Ensemble, Hypothesis, Stepper, Watcher
+from regard.search.step import Ensemble, Hypothesis, Renumbered, Stepper, Watcher
 from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import BOS, EOS, SPECIALS
@@ -117,7 +116,7 @@ class Translator:
         results: dict[int, Translation] = {}
         for rows in _by_length(sources, config, self.tokenizers.tgt.size):
             batch = collate_sources([sources[i] for i in rows]).to(self.device)
-            seen = None if watch is None else _Renumbered(watch, torch.tensor(rows))
+            seen = None if watch is None else Renumbered(watch, torch.tensor(rows))
             found = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None, seen)
             for i, hypotheses in zip(rows, found, strict=True):
                 if hypotheses or watch is None:  # nothing had ended of what was given up
@@ -171,17 +170,6 @@ class Translator:
         source_tokens = (*self.tokenizers.src.tokens(source), SPECIALS[EOS])
         target_tokens = (*self.tokenizers.tgt.tokens(target), SPECIALS[EOS])
         return looks, record_of(looks, source_tokens, target_tokens)
-
-
-@dataclass(frozen=True)
-class _Renumbered:
-    """Shows a batch's steps to one who knows its sentences by other numbers."""
-
-    watch: Watcher
-    numbers: Tensor
-
-    def __call__(self, seen: Candidates) -> Tensor | None:
-        return self.watch(replace(seen, sentences=self.numbers.to(seen.sentences.device)[seen.sentences]))
 
 
 def device_named(name: str | None) -> torch.device:

@@ -74,9 +74,10 @@ def test_gold_alignments_are_read(tmp_path: Path) -> None:
     path = tmp_path / "gold"
     path.write_text("0-0 1?2\n\n")
     assert read_alignments(path) == [Gold({(0, 0)}, {(0, 0), (1, 2)}), Gold(set(), set())]
-    path.write_text("0-0\n1-x\n")
-    with pytest.raises(UserError, match="line 2"):
-        read_alignments(path)
+    for bad in ("1-x", "9" * 5000 + "-0"):
+        path.write_text(f"0-0\n{bad}\n")
+        with pytest.raises(UserError, match="line 2"):
+            read_alignments(path)
 
 
 def test_precision_and_recall_of_the_worked_example() -> None:

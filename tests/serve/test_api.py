@@ -13,9 +13,11 @@ from starlette.testclient import TestClient
 
 import regard as library
 from regard.bundle import Bundle
+from regard.search.decode import DecodeConfig
 from regard.serve.app import make_app
 from regard.serve.guard import OPEN, Access
 from regard.serve.limits import Limits
+from regard.serve.probe import Question, probe
 from regard.serve.registry import Registry
 from tests.serve.models import toy_captioner, toy_models
 
@@ -139,6 +141,9 @@ def test_what_if(client: TestClient) -> None:
         ("/v1/translate", {"model": "toy", "text": "a " * 900}, 413),
         ("/v1/translate", {"model": "toy", "text": "a", "secret": "zzz"}, 422),
         ("/v1/trace", {"model": "toy", "text": ""}, 422),
+        ("/v1/trace", {"model": "rnn", "text": "a b", "target": []}, 422),
+        ("/v1/next", {"model": "toy", "text": "a b", "temperature": 5e-324}, 422),
+        ("/v1/translate", {"model": "toy", "text": "a", "prefix": "c " * 900}, 413),
         ("/v1/trace", {"model": "toy", "text": "a", "ablate": ["cross.9.9"]}, 422),
         ("/v1/trace", {"model": "rnn", "text": "a", "mask_src": [0]}, 422),
         ("/v1/trace", {"model": "toy", "text": "a", "target": [2_000_000]}, 422),
@@ -244,3 +249,28 @@ def test_a_captioner_is_shown_pixels(tmp_path: Path) -> None:
         assert following["top"][0]["p"] > 0
         for wrong in ({}, {"pixels": pixels[:-8]}, {"pixels": "!"}, {"pixels": pixels, "mask_src": [0]}):
             assert client.post("/v1/trace", json={"model": "sight", **wrong}).status_code == 422
+
+
+def test_a_probe_ends_when_nobody_waits(models: dict[str, Path]) -> None:
+    [served] = Registry.open([models["toy"]], "cpu")
+    config = DecodeConfig(beam=4, min_len=50, max_len=60)
+    steps: list[int] = []
+
+    def tired() -> bool:
+        steps.append(1)
+        return len(steps) > 2
+
+    assert probe(served, Question((7, 8), config), tired) is None
+    assert len(steps) <= 4
+    assert probe(served, Question((7, 8), config)) is not None
+
+
+def test_a_stream_that_stops_is_the_whole_answer(client: TestClient) -> None:
+    asked = {"model": "text", "prompt": "a b", "max_tokens": 30, "seed": 5, "temperature": 1.5}
+    free = client.post("/v1/completions", json=asked).json()["choices"][0]["text"]
+    for stop in (free[3:6], free[1:4], "zz"):
+        whole = client.post("/v1/completions", json={**asked, "stop": stop}).json()["choices"][0]["text"]
+        assert whole == free.split(stop)[0]
+        answer = client.post("/v1/completions", json={**asked, "stop": stop, "stream": True}).text
+        events = [json.loads(row[6:]) for row in answer.split("\n\n") if row.startswith("data: {")]
+        assert "".join(event["choices"][0]["text"] for event in events) == whole

@@ -9,7 +9,7 @@ import pytest
 
 from tests.command import regard, toy_files, train_arguments
 from tests.serve.live import serving
-from tests.serve.models import toy_models
+from tests.serve.models import toy_captioner, toy_models
 
 WEB = Path(__file__).parents[2] / "web"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -30,7 +30,8 @@ def test_the_page_does_all_that_it_promises(tmp_path: Path) -> None:
     out = tmp_path / "reversed"
     trained = regard(*train_arguments(toy_files(tmp_path), out, "train.steps=450", "valid.every=450"))
     assert trained.returncode == 0, trained.stderr
-    with serving({"reversed": out, **toy_models(tmp_path)}) as (address, _):
+    sight = toy_captioner(tmp_path / "sight")
+    with serving({"reversed": out, **toy_models(tmp_path), "sight": sight}) as (address, _):
         done = subprocess.run(
             ["node", "test/browser.mjs", address],
             cwd=WEB,

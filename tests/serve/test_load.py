@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 import regard as library
+from regard.serve import patient
 from regard.serve.limits import Limits
 from regard.serve.queue import Queue
 from tests.serve.live import serving
@@ -99,3 +101,21 @@ def test_clients_that_leave_take_their_work_with_them(models: dict[str, Path]) -
         assert queue.depth == 0
         assert queue.given_up > 0, "work was given up, and not done for nobody"
         assert httpx.get(f"{address}/healthz").status_code == 200
+
+
+def test_a_head_that_never_ends_ends_the_connection(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patient, "HEAD_SECONDS", 0.3)
+    with serving({"toy": models["toy"]}) as (address, _):
+        host, port = address.removeprefix("http://").split(":")
+        slow = [socket.create_connection((host, int(port))) for _ in range(50)]
+        for each in slow:
+            each.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127")
+        assert httpx.get(f"{address}/healthz").status_code == 200
+        for each in slow:
+            each.settimeout(3)
+            assert each.recv(10) == b""
+            each.close()
+        with httpx.Client() as client:  # a connection that is used is kept
+            for _ in range(3):
+                assert client.get(f"{address}/healthz").status_code == 200
+                time.sleep(0.4)

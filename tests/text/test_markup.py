@@ -81,3 +81,27 @@ def test_identity_on_random_markup() -> None:
         if "{x}" not in text:
             assert back == text
         assert back.count("{x}") == text.count("{x}") and back.count("</b>") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        ("<p>a</p><p>b</p>", ["A", "B"], "<p>A</p> <p>B</p>"),
+        ("<ul><li>a</li><li>b</li></ul>", ["A", "B"], "<ul><li>A</li> <li>B</li></ul>"),
+        ("a<br>b", ["A", "B"], "A<br>B"),
+        ("a{x}b c", ["Ab", "C"], "{x}Ab C"),
+        ("<p>a b {x}</p>", ["A", "B"], "<p>A B {x}</p>"),
+        ("<p>{x} a b</p>", ["A", "B"], "<p>{x} A B</p>"),
+        ("<div><b>{x}</b> a</div>", ["A"], "<div><b>{x}</b> A</div>"),
+        ("<p>a <i>b</i><br></p>", ["A", "B"], "<p>A <i>B</i><br></p>"),
+        ("<a href='x>y'>link</a>", ["LINK"], "<a href='x>y'>LINK</a>"),
+    ],
+)
+def test_blocks_part_words_and_nothing_leaves_its_element(text: str, words: list[str], expected: str) -> None:
+    marked = Marked.of(text)
+    assert len(marked.plain.split()) == len(words)
+    assert marked.restored(words, range(len(words))) == expected
+
+
+def test_a_lost_element_stays_in_the_one_around_it() -> None:
+    assert Marked.of("<p>a <b>lost</b></p>").restored(["A"], [0]) == "<p>A <b></b></p>"

@@ -2,10 +2,10 @@
  * Drives the page in a real browser against a real server:
  *   regard serve DIR… --port 8123
  *   node test/browser.mjs http://127.0.0.1:8123 [folder for screenshots]
- * The first model must be a Transformer that translates. Ends with an error at the first thing that is not so.
+ * The first model must be a Transformer that translates; with a captioner among them pictures are tried too. Ends with an error at the first thing that is not so.
  */
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -198,6 +198,165 @@ async function expires() {
   await page.context().close();
 }
 
+/** A picture of so many pixels, drawn by the browser: a triangle on the left, a cross on the right */
+async function drawn(page, wide, high) {
+  const url = await page.evaluate(([wide, high]) => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: wide, height: high });
+    const context = canvas.getContext("2d");
+    const [side, left, top] = [Math.min(wide, high), (wide - Math.min(wide, high)) / 2, (high - Math.min(wide, high)) / 2];
+    const at = (x, y, w, h) => context.fillRect(left + x * side, top + y * side, w * side, h * side);
+    context.fillStyle = "#e4e2dc";
+    context.fillRect(0, 0, wide, high);
+    context.fillStyle = "#2846dc";
+    for (let i = 0; i < 28; i++) at(0.16 - i / 200, 0.35 + i / 100, i / 100, 0.011);
+    context.fillStyle = "#f050b4";
+    at(0.62, 0.48, 0.24, 0.05);
+    at(0.715, 0.385, 0.05, 0.24);
+    return canvas.toDataURL();
+  }, [wide, high]);
+  return { name: "shapes.png", mimeType: "image/png", buffer: Buffer.from(url.split(",")[1], "base64") };
+}
+
+const captioner = async () => (await (await fetch(`${base}/v1/models`)).json()).models.find(({ task }) => task === "captioner");
+
+async function describe(page, file) {
+  await page.locator("#picture").setInputFiles(file);
+  await page.locator(".drop img").waitFor();
+  await page.click("button.go");
+  await settled(page);
+}
+
+/** What a canvas shows, as a string to compare */
+const painted = (canvas) => canvas.evaluate((node) => node.toDataURL());
+
+async function pictures() {
+  const model = await captioner();
+  if (!model) return console.log("no captioner");
+  const hash = `#${new URLSearchParams({ model: model.id, layer: "1" })}`;
+  const page = await open(hash);
+  await settled(page);
+  assert(await page.locator("button.go").isDisabled(), "without a picture there is nothing to ask");
+  assert.equal(await page.locator("#text").count() + (await page.locator(".strips").count()), 0);
+  assert.deepEqual(await serious(page), []);
+  const asked = page.waitForRequest("**/v1/trace");
+  await describe(page, await drawn(page, 320, 200));
+  const body = (await asked).postDataJSON();
+  assert.equal(Buffer.from(body.pixels, "base64").length, 3 * model.picture.size ** 2);
+  assert.equal(body.text, undefined);
+  const corner = Buffer.from(body.pixels, "base64").subarray(0, 3);
+  assert.deepEqual([...corner], [0xe4, 0xe2, 0xdc], "red, green, blue");
+  console.log(`a picture → ${await said(page)}`);
+  assert((await said(page)).length > 5);
+  assert((await delta(page)) < 1e-4, await badge(page));
+  assert.match(page.url(), /layer=1/, "a link's choices wait for the picture");
+  assert(!page.url().includes(body.pixels.slice(0, 20)));
+
+  const panel = page.locator("section[aria-labelledby=attention-title]");
+  const large = panel.locator('[role="application"] canvas');
+  const [before, grid] = await Promise.all([painted(large), painted(page.locator(".grid canvas").first())]);
+  const words = page.locator("section[aria-labelledby=tokens-title] .strip button");
+  await words.nth(2).click();
+  await settled(page);
+  assert.notEqual(await painted(large), before, "another word has another light");
+  assert.notEqual(await painted(page.locator(".grid canvas").first()), grid, "in the overview too");
+  assert.equal(await painted(panel.locator(".words canvas").nth(2)), await painted(large), "its small picture is the large one");
+  await panel.locator(".words button").nth(0).click();
+  assert.equal(await painted(large), before, "and the way back");
+
+  await panel.locator('[role="application"]').focus();
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowRight"]) await page.keyboard.press(key);
+  const readout = await panel.locator("output.hint").first().innerText();
+  assert.match(readout, /row 1, column 1: 0\.\d{4}$/);
+  const file = page.waitForEvent("download");
+  await panel.locator(".saving button", { hasText: "CSV" }).click();
+  const [, first] = readFileSync(await (await file).path(), "utf8").split("\r\n");
+  const value = Number(first.split(",")[1 + model.picture.regions + 1]); // after the word's name
+  assert.equal(value.toFixed(4), readout.split(": ")[1], "the value is the server's");
+  for (const kind of ["SVG", "PNG"]) {
+    const download = page.waitForEvent("download");
+    await panel.locator(".saving button", { hasText: kind }).click();
+    const saved = await (await download).path();
+    if (kind === "SVG") assert.equal(readFileSync(saved, "utf8").match(/<image/g).length, 1 + (await words.count()));
+    if (kind === "PNG") assert(readFileSync(saved).length > 5000, "a picture, not an empty sheet");
+    if (folder) writeFileSync(join(folder, `saved.${kind.toLowerCase()}`), readFileSync(saved));
+  }
+  await shot(page, "picture");
+  assert.deepEqual(await serious(page), []);
+
+  const caption = await said(page);
+  await page.locator("section[aria-labelledby=next-title] li button").nth(1).click();
+  await settled(page);
+  assert.notEqual(await said(page), caption, "a forced word changes the caption");
+  await page.getByRole("button", { name: "Undo all" }).click();
+  await settled(page);
+  assert.equal(await said(page), caption);
+  await page.locator('[role="treeitem"]').nth(2).click();
+  await settled(page);
+  assert((await delta(page)) < 1e-4, "a node has its own attention");
+  const [other] = await page.locator("header select").nth(1).locator("option:not([value=''])").allInnerTexts();
+  if (other) {
+    await page.locator("header select").nth(1).selectOption(other);
+    await settled(page);
+    const panel = page.locator("section[aria-labelledby=compare-title]");
+    assert.deepEqual(await panel.locator("h3").allInnerTexts(), [model.id, other]);
+    console.log(`${other}: ${await panel.locator(".said").nth(1).innerText()}`);
+    await shot(page, "picture-compare");
+  }
+  for (const site of ["Encoder", "Decoder"]) {
+    await page.getByRole("tab", { name: site }).click();
+    await settled(page);
+    assert((await delta(page)) < 1e-4, site);
+    assert.equal(await page.locator(".lit").count(), 0, `${site}: a matrix`);
+    await shot(page, `picture-${site.toLowerCase()}`);
+  }
+  const models = page.locator("header select").first();
+  const [translator] = await models.locator("option").allInnerTexts();
+  for (const [name, expected] of [[translator, ""], [model.id, caption]]) {
+    await models.selectOption(name);
+    await settled(page);
+    if (expected) assert.equal(await said(page), expected, "the picture waits for its model");
+    else assert.equal(await page.locator("#picture, .lit").count(), 0);
+  }
+  await page.locator("#picture").setInputFiles({ name: "no.png", mimeType: "image/png", buffer: Buffer.from("no picture") });
+  await page.locator(".problem:not(.empty)").waitFor();
+  await page.context().close();
+  for (const [name, options] of [
+    ["picture-dark", { colorScheme: "dark" }],
+    ["picture-small", { viewport: { width: 360, height: 740 }, locale: "fr-FR" }],
+  ]) {
+    const page = await open(`${hash}&step=1`, options);
+    await settled(page);
+    await describe(page, await drawn(page, 100, 240));
+    const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert(wide <= room, `${name}: ${wide} px do not fit into ${room}`);
+    assert.deepEqual(await serious(page), [], name);
+    assert.match(page.url(), /step=1/);
+    if (options.locale) assert.equal(await page.locator("button.go").innerText(), "Dire ce qu’on y voit");
+    await shot(page, name);
+    await page.context().close();
+  }
+}
+
+/** What is dropped is taken as what is chosen. */
+async function drops() {
+  const model = await captioner();
+  if (!model) return;
+  const page = await open(`#model=${model.id}`);
+  await settled(page);
+  const { buffer } = await drawn(page, 60, 60);
+  await page.evaluate((bytes) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([Uint8Array.from(bytes)], "dropped.png", { type: "image/png" }));
+    document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+  }, [...buffer]);
+  await page.locator(".drop img").waitFor();
+  assert.equal(await page.locator("#picture").evaluate((input) => input.files[0].name), "dropped.png");
+  await page.keyboard.press("Tab"); // the way to the field without a mouse
+  for (let i = 0; i < 12 && !(await page.locator("#picture:focus").count()); i++) await page.keyboard.press("Tab");
+  assert.equal(await page.locator("#picture:focus").count(), 1, "the keyboard reaches the field");
+  await page.context().close();
+}
+
 async function everyModel() {
   const page = await open();
   await settled(page);
@@ -205,9 +364,12 @@ async function everyModel() {
   for (const name of names) {
     await page.locator("header select").first().selectOption(name);
     await settled(page);
-    await page.locator("#text").fill(TEXT);
-    await page.click("button.go");
-    await settled(page);
+    if (await page.locator("#picture").count()) await describe(page, await drawn(page, 96, 96));
+    else {
+      await page.locator("#text").fill(TEXT);
+      await page.click("button.go");
+      await settled(page);
+    }
     assert((await said(page)).length > 3, name);
     if (await page.locator(".badge").count()) assert((await delta(page)) < 1e-4, `${name}: ${await badge(page)}`);
     console.log(`${name}: ${await said(page)} · ${(await page.locator(".badge").count()) ? await badge(page) : "no attention"}`);
@@ -297,7 +459,7 @@ async function fast() {
 }
 
 try {
-  for (const part of [paints, walk, whatIf, expires, everyModel, compares, door, looks, fast]) {
+  for (const part of [paints, walk, whatIf, expires, pictures, drops, everyModel, compares, door, looks, fast]) {
     await part();
     console.log(`ok ${part.name}`);
   }

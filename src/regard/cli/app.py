@@ -87,6 +87,11 @@ def checked_device(name: str | None) -> str | None:
     return name
 
 
+def as_text(argument: str) -> str:
+    """An argument as UTF-8, whatever bytes it was given as"""
+    return os.fsencode(argument).decode("utf-8", errors="replace")
+
+
 def say(line: str) -> None:
     """UTF-8, as the input, whatever the terminal's locale says"""
     sys.stdout.buffer.write(f"{line}\n".encode())

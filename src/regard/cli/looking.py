@@ -1,14 +1,13 @@
 """Verbs that look inside: attend, attribute."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.app import Device, ModelDir, app, checked_device, quiet_if_reader_leaves, say
+from regard.cli.app import Device, ModelDir, app, as_text, checked_device, quiet_if_reader_leaves, say
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def attend(
 
     chosen = View(kind, layer, head, words, view, **({} if threshold is None else {"threshold": threshold}))
     check_out(out, chosen)
-    sentence = os.fsencode(sentence).decode("utf-8", errors="replace")
+    sentence, target = as_text(sentence), None if target is None else as_text(target)
     model = load(folder, device=checked_device(device))
     tokens = source_tokens(model, sentence)
     chosen.check(tokens, out)
@@ -108,6 +107,7 @@ def attribute(
 
     if out and (out.suffix not in (".png", ".svg", ".json") or not out.parent.is_dir()):
         raise UserError(f"--out {out}: must be a file .png, .svg or .json in a folder that exists")
+    sentence, target = as_text(sentence), None if target is None else as_text(target)
     translator = translator_in(folder, device=device)
     check_fits(len(source_tokens(translator, sentence)))
     said = translator.translate([sentence])[0].text if target is None else target

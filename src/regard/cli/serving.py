@@ -40,6 +40,7 @@ def serve(
         raise UserError("serving needs packages: pip install 'regard[serve]'") from None
     from regard.serve.guard import Access
     from regard.serve.limits import Limits
+    from regard.serve.patient import Patient
     from regard.serve.registry import Registry
 
     token = token or os.environ.get("REGARD_TOKEN") or None
@@ -53,4 +54,13 @@ def serve(
     sys.setswitchinterval(0.0002)
     entry = f"http://{host}:{port}/" + ("?token=…" if token else "")
     say(f"{', '.join(model.name for model in registry)}: {entry}")
-    uvicorn.run(served, host=host, port=port, log_level="warning", timeout_keep_alive=5, server_header=False)
+    uvicorn.run(
+        served,
+        host=host,
+        port=port,
+        http=Patient,
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=10,
+    )

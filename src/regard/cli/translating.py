@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.app import Device, ModelDir, app, quiet_if_reader_leaves, say, stdin_lines
+from regard.cli.app import Device, ModelDir, app, as_text, quiet_if_reader_leaves, say, stdin_lines
 from regard.cli.using import Texts, translator_in
 from regard.errors import UserError
 
@@ -67,7 +67,7 @@ def translate(
     given = {key: value for key, value in sampling.items() if value is not None}
     if given and not sample:
         raise UserError(f"--{next(iter(given)).replace('_', '-')} only acts with --sample; add it")
-    options = {
+    options: dict[str, Any] = {
         "beam": beam,
         "n_best": n_best,
         "length_penalty": length_penalty,
@@ -82,15 +82,16 @@ def translate(
         options["beam"] = max(translator.config.beam, n_best)
     shown = _Format(bool(n_best), alignment, as_json)
     transfer = Transfer(markup, copy_unknown)
+    options["prefix"] = as_text(prefix) if prefix else None
     with quiet_if_reader_leaves():
-        for translation in _translations(translator, text, transfer, alignment, {**options, "prefix": prefix}):
+        for translation in _translations(translator, text, transfer, alignment, options):
             say(shown(translation))
 
 
 def _translations(
     translator: "Translator", texts: list[str] | None, transfer: "Transfer", attention: bool, options: dict[str, Any]
 ) -> Iterator["Translation"]:
-    lines: Iterator[str] = iter(texts) if texts else stdin_lines()
+    lines: Iterator[str] = map(as_text, texts) if texts else stdin_lines()
     # A person at a terminal waits for each line; a file is quicker in larger batches.
     n_lines = 1 if not texts and sys.stdin is not None and sys.stdin.isatty() else 256
     if transfer.markup or transfer.unknown:

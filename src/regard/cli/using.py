@@ -1,14 +1,23 @@
 """Verbs that use models: generate, classify, embed, caption."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.app import AsJson, Device, ModelDir, app, checked_device, quiet_if_reader_leaves, say, stdin_lines
+from regard.cli.app import (
+    AsJson,
+    Device,
+    ModelDir,
+    app,
+    as_text,
+    checked_device,
+    quiet_if_reader_leaves,
+    say,
+    stdin_lines,
+)
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,7 +47,7 @@ def generate(
     from regard.writer import Writer
 
     writer = _loaded(folder, Writer, "language model (--recipe gpt)", device)
-    prompt = os.fsencode(prompt).decode("utf-8", errors="replace")
+    prompt = as_text(prompt)
     if n_best > 1 and not beam:
         raise UserError("--n-best only acts with --beam; add it")
     with quiet_if_reader_leaves():

@@ -15,6 +15,7 @@ from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.words import words_of
 
+_DIGITS = 6  # no sentence has a million words
 Links = set[tuple[int, int]]
 """(source word, target word), from 0"""
 
@@ -36,7 +37,7 @@ def read_alignments(path: Path, n: int | None = None) -> list[Gold]:
         sure, possible = Links(), Links()
         for link in line.decode("utf-8", "replace").split():
             i, mark, j = link.partition("?" if "?" in link else "-")
-            if not (i.isdecimal() and j.isdecimal()):
+            if not (i.isdecimal() and j.isdecimal() and max(len(i), len(j)) <= _DIGITS):
                 raise UserError(f"{path}, line {number:,}: '{link}' is no link; write source-target as in 0-0 1-2")
             (possible if mark == "?" else sure).add((int(i), int(j)))
         rows.append(Gold(sure, possible | sure))

@@ -35,6 +35,7 @@ class Transfer:
         aligned = _sources(record, translator, len(source))
         if self.unknown:
             words, aligned = _with_copies(record, words, aligned, source)
+            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
         return replace(candidate, text=marked.restored(words, _spread(aligned, len(words))))
 
 

@@ -22,7 +22,7 @@ from regard.search.constraints import (
     Suppress,
 )
 from regard.search.greedy import Drawn, Likeliest, follow
-from regard.search.step import Hypothesis, Stepper, Watcher
+from regard.search.step import Hypothesis, Renumbered, Stepper, Watcher
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 
@@ -135,7 +135,8 @@ def _sample(
     n = config.n_best
     spread = torch.arange(batch.size, device=batch.src.device).repeat_interleave(n)
     choice = Drawn(_row_seeds(batch, n, sampling.seed), sampling.temperature, sampling.top_k, sampling.top_p)
-    found = follow(model, batch.select(spread), constraints.select(spread), choice, config.length_penalty, watch)
+    seen = None if watch is None else Renumbered(watch, spread)  # samples of one sentence are shown as such
+    found = follow(model, batch.select(spread), constraints.select(spread), choice, config.length_penalty, seen)
     groups = [found[i : i + n] for i in range(0, len(found), n)]
     return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]
 

@@ -1,7 +1,7 @@
 """The seam between model and search: start, step, select."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -65,6 +65,17 @@ class Watcher(Protocol):
     def __call__(self, seen: Candidates) -> Tensor | None:
         """[N] bool: those to give up; None: none"""
         ...
+
+
+@dataclass(frozen=True)
+class Renumbered:
+    """Shows the steps to one who knows the sentences by other numbers."""
+
+    watch: Watcher
+    numbers: Tensor
+
+    def __call__(self, seen: Candidates) -> Tensor | None:
+        return self.watch(replace(seen, sentences=self.numbers.to(seen.sentences.device)[seen.sentences]))
 
 
 @dataclass(frozen=True)

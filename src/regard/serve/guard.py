@@ -52,8 +52,9 @@ class Guard:
         self.limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
+        if scope["type"] != "http":  # there are no sockets here
             return
         send = _with_headers(send)
         try:
@@ -71,7 +72,8 @@ class Guard:
         await self.app(scope, _replay(body, receive), send)
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        host = headers.get("host", "").rsplit(":", 1)[0] if "]" not in headers.get("host", "") else "[::1]"
+        given = headers.get("host", "")
+        host = given.split("]")[0] + "]" if given.startswith("[") else given.rsplit(":", 1)[0]
         if "*" not in self.access.hosts and host not in self.access.hosts:
             raise Problem(421, "Misdirected request", "this server is not known by that name; add it with --host-name")
 
@@ -121,7 +123,7 @@ class Guard:
                         break
         except TimeoutError:
             raise Problem(408, "Request timeout", "the body came too slowly") from None
-        _check_text(body, headers.get("content-type", ""))
+        _check_text(body, headers.get("content-type", "").lower())
         return body
 
 

@@ -83,7 +83,7 @@ def _said(served: Served, marked: Marked, found: Any) -> str:
 
 async def _fields(request: Request) -> dict[str, Any]:
     """Form or JSON, as the clients send either"""
-    kind = request.headers.get("content-type", "")
+    kind = request.headers.get("content-type", "").lower()
     try:
         if "json" in kind:
             tree = await request.json()

@@ -103,7 +103,8 @@ def _work(desk: Desk, served: Served, asked: _Asked, text: str) -> Callable[[Any
             options = () if most is None else (("max_len", most),)
             return lambda say: TranslateWork(served, text, options, desk.limits, say=say)
         case Writer():
-            sampling = {"temperature": max(asked.temperature, 1e-3), "top_p": asked.top_p, "seed": asked.seed or 1}
+            seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
+            sampling = {"temperature": max(asked.temperature, 1e-3), "top_p": asked.top_p, "seed": seed}
             chosen = tuple(sorted(sampling.items()))
             return lambda say: WriteWork(served, text, most or 200, chosen, desk.limits, stop, say)
     raise Problem(422, "Invalid request", "that model writes no text")
@@ -121,7 +122,7 @@ async def _events(desk: Desk, work: Any, head: dict[str, Any], chat: bool, piece
             yield _event(_chunk(head, what, None, chat))
         elif kind == "done":
             text, why = (what.text, "stop") if isinstance(what, Translation) else what
-            yield _event(_chunk(head, text.removeprefix(sent), None, chat))
+            yield _event(_chunk(head, text[len(sent) :], None, chat))
             yield _event(_chunk(head, "", why, chat))
     yield "data: [DONE]\n\n"
 

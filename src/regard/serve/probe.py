@@ -1,6 +1,6 @@
 """One sentence seen from inside: what the search considered, where every head looked, and with what numbers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.models.rnn import RnnEncoder
 from regard.nn.attention import MultiHeadAttention
 from regard.search.decode import DecodeConfig, decode
-from regard.search.step import Hypothesis
+from regard.search.step import Candidates, Hypothesis
 from regard.search.tree import ROOT, Node, Tree
 from regard.serve.registry import Served
 from regard.text.tokenizer import Tokenizer
@@ -64,18 +64,33 @@ class Probe:
     @property
     def size(self) -> int:
         """Bytes"""
-        return sum(self.record.weights(kind).nbytes for kind in KINDS)
+        nodes = sum(300 + 8 * len(node.ids) for step in self.steps for node in step)
+        return nodes + sum(self.record.weights(kind).nbytes for kind in KINDS)
+
+
+@dataclass(frozen=True)
+class _Leaving:
+    """Writes the search down until nobody waits for it any more"""
+
+    tree: Tree
+    give_up: Callable[[], bool]
+
+    def __call__(self, seen: Candidates) -> Tensor | None:
+        self.tree(seen)
+        return torch.ones_like(seen.sentences, dtype=torch.bool) if self.give_up() else None
 
 
 @torch.inference_mode()
-def probe(served: Served, question: Question) -> Probe:
-    """Search, or take the given target, and look at every head on the way to it."""
+def probe(served: Served, question: Question, give_up: Callable[[], bool] = lambda: False) -> Probe | None:
+    """Search, or take the given target, and look at every head on the way to it; None: it was given up."""
     tree = Tree(question.config.beam, question.config.length_penalty)
     found: list[Hypothesis] = []
     if question.target is None:
         with switched_off(served.model, question.off):
             asked = Batch(_shown(served, question), *[_nothing(served)] * 2)
-            found = decode(served.model, asked, question.config, [question.prefix], tree)[0]
+            found = decode(served.model, asked, question.config, [question.prefix], _Leaving(tree, give_up))[0]
+        if give_up():
+            return None
         if not found:
             raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
         target = (*found[min(question.hypothesis, len(found) - 1)].ids, EOS)

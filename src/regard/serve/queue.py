@@ -83,11 +83,24 @@ class Queue:
     async def put(self, works: Sequence[Work]) -> list[Any]:
         """The results, in order; whoever stops waiting takes the work out of the queue."""
         jobs = self.submit(works)
+        late = asyncio.get_running_loop().call_later(self.limits.queue_seconds, self._leave, jobs, TooLate())
         try:
             return list(await asyncio.gather(*(asyncio.wrap_future(job.result) for job in jobs)))
         finally:
+            late.cancel()
             for job in jobs:
                 job.gone.set()
+            self._leave(jobs, None)
+
+    def _leave(self, jobs: Sequence[Job], error: Exception | None) -> None:
+        """Take out of the queue what still waits, so that others have the room"""
+        with self._changed:
+            waiting = [job for job in jobs if job in self.waiting]
+            for job in waiting:
+                self.waiting.remove(job)
+            self.given_up += len(waiting)
+        for job in waiting:
+            _settle(job, error or TooLate())
 
     def close(self, seconds: float = 10.0) -> None:
         """Let what runs finish; what waits is refused."""
@@ -133,17 +146,26 @@ class Queue:
         for job in jobs:
             job.started, job.deadline = now, now + self.limits.decode_seconds
         try:
-            for job, result in zip(jobs, jobs[0].work.run(jobs), strict=True):
-                self.given_up += result is None
-                _settle(job, TooLate() if result is None else result)
-        except Exception as error:  # whatever it is, those who wait are told, and the worker goes on
-            for job in jobs:
-                _settle(job, error)
+            self._settle_all(jobs)
         finally:
             with self._changed:
                 self.running -= len(jobs)
                 self.done += len(jobs)
                 self.batches += 1
+
+    def _settle_all(self, jobs: list[Job]) -> None:
+        try:
+            results = jobs[0].work.run(jobs)
+        except Exception as error:  # whatever it is, those who wait are told, and the worker goes on
+            if len(jobs) == 1:
+                _settle(jobs[0], error)
+                return
+            for job in jobs:  # what one asked for may be wrong; its neighbours have nothing to do with it
+                self._settle_all([job])
+            return
+        for job, result in zip(jobs, results, strict=True):
+            self.given_up += result is None
+            _settle(job, TooLate() if result is None else result)
 
 
 def _settle(job: Job, result: Any) -> None:

@@ -64,7 +64,7 @@ class Next(Request):
     mask_src: Hidden = []
     ablate: Off = []
     k: int = Field(10, ge=1, le=50)
-    temperature: float = Field(1.0, gt=0.0, le=100.0)
+    temperature: float = Field(1.0, ge=0.001, le=100.0)
     top_k: int = Field(0, ge=0, le=1_000_000)
     top_p: float = Field(1.0, gt=0.0, le=1.0)
 

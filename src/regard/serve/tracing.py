@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from regard.serve.probe import (
     target_tokenizer,
 )
 from regard.serve.problems import Problem
+from regard.serve.queue import Job
 from regard.serve.registry import Served
 from regard.serve.traces import Traces
 from regard.serve.works import Task
@@ -46,7 +48,7 @@ def router(desk: Desk, traces: Traces) -> APIRouter:
         served = desk.served(asked.model)
         desk.check_text(served, asked.text)
         question = _question(served, asked)
-        [found] = await desk.do(request, [Task(lambda _: probe(served, question), len(question.source))])
+        [found] = await desk.do(request, [Task(partial(_probed, desk, served, question), len(question.source))])
         name = traces.keep(served, found)
         return {"id": name, "model": served.name, "expires": desk.limits.trace_seconds, **_traced(served, found)}
 
@@ -65,7 +67,7 @@ def router(desk: Desk, traces: Traces) -> APIRouter:
     @routes.post("/explain")
     async def explain(asked: schema.Explain, request: Request) -> Response:
         kept = _kept(traces, asked.trace)
-        task = Task(lambda _: head_at(kept.served, kept.probe, asked.site, asked.layer, asked.head))
+        task = Task(lambda job: head_at(kept.served, kept.probe, asked.site, asked.layer, asked.head))
         [head] = await desk.do(request, [task])
         if asked.query >= len(head.rows):
             raise Problem(422, "Invalid request", "there is no such query")
@@ -77,6 +79,10 @@ def router(desk: Desk, traces: Traces) -> APIRouter:
         return Response(save(contiguous, metadata=about), media_type="application/x-safetensors")
 
     return routes
+
+
+def _probed(desk: Desk, served: Served, question: Question, job: Job) -> Probe | None:
+    return probe(served, question, lambda: job.gone.is_set() or job.expired(desk.limits))
 
 
 def _question(served: Served, asked: schema.Trace) -> Question:
@@ -95,6 +101,8 @@ def _question(served: Served, asked: schema.Trace) -> Question:
         assert not isinstance(served.door, Classifier)  # it says nothing
         config = DecodeConfig.parse({**served.door.config.model_dump(), **options}, where="trace")
         config = config.model_copy(update={"n_best": config.beam})
+    if asked.target is not None and not asked.target:
+        raise Problem(422, "Invalid request", "the target is empty")
     target = None if asked.target is None else (*prefix[: len(prefix) - len(asked.prefix)], *asked.target)
     pixels = pixels_of(served, asked.pixels)
     return Question(source, config, prefix, *what_if(served, asked), target, asked.hypothesis, pixels)

@@ -41,6 +41,7 @@ def router(desk: Desk) -> APIRouter:
     async def translate(asked: schema.Translate, request: Request) -> Any:
         served = desk.served(asked.model, Translator)
         desk.check_text(served, asked.text)
+        desk.check_text(served, asked.prefix)
         options = options_of(served, asked, n_best=asked.n_best)
         started = time.perf_counter()
 
@@ -64,7 +65,7 @@ def router(desk: Desk) -> APIRouter:
         question = Question(
             source, DecodeConfig(), prefix, *what_if(served, asked), pixels=pixels_of(served, asked.pixels)
         )
-        [log_probs] = await desk.do(request, [Task(lambda _: next_tokens(served, question))])
+        [log_probs] = await desk.do(request, [Task(lambda job: next_tokens(served, question))])
         return _likeliest(served, log_probs, asked)
 
     return routes

@@ -1,6 +1,5 @@
 """What the worker does: translate, write, and look inside."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -108,23 +107,30 @@ class WriteWork:
         """(text, why it ended)"""
         writer, [job] = self.served.door, jobs
         assert isinstance(writer, Writer)
-        text, pieces = "", 0
+        text, said, pieces = "", 0, 0
         for piece in writer.stream(self.prompt, self.max_new_tokens, **dict(self.sampling)):
             if job.gone.is_set() or job.expired(self.limits):
                 return [None]
             text, pieces = text + piece, pieces + 1
             if (end := min((at for s in self.stop if (at := text.find(s)) >= 0), default=-1)) >= 0:
                 return [(text[:end], "stop")]
-            if self.say:
-                self.say(piece)
+            if self.say and (sure := len(text) - self._doubtful(text)) > said:
+                self.say(text[said:sure])
+                said = sure
         return [(text, "length" if pieces >= self.max_new_tokens else "stop")]
+
+    def _doubtful(self, text: str) -> int:
+        """Characters at the end that may be the beginning of what the text has to stop at"""
+        ends = (n for s in self.stop for n in range(min(len(s) - 1, len(text)), 0, -1) if text.endswith(s[:n]))
+        return max(ends, default=0)
 
 
 @dataclass(frozen=True)
 class Task:
     """Anything else that a model is asked for, by itself; the one thread of the worker keeps models to itself."""
 
-    do: Callable[[threading.Event], Any]
+    do: Callable[[Job], Any]
+    """None: it was given up"""
     size: int = 0
 
     @property
@@ -132,4 +138,4 @@ class Task:
         return id(self)
 
     def run(self, jobs: Sequence[Job]) -> list[Any]:
-        return [self.do(job.gone) for job in jobs]
+        return [None if job.gone.is_set() else self.do(job) for job in jobs]

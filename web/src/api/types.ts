@@ -17,6 +17,8 @@ export interface Model {
   d_model: number;
   vocab: number;
   sites: Partial<Record<SiteName, [number, number]>>;
+  /** What a captioner sees: pixels and regions of a side */
+  picture: { size: number; regions: number } | null;
 }
 
 export interface ModelList {
@@ -46,7 +48,16 @@ export interface Translated {
   ms: number;
 }
 
-export interface TraceAsk extends TranslateAsk {
+/** A text, or the pixels of a picture in base64 */
+export interface Given {
+  text?: string;
+  pixels?: string;
+}
+
+export interface TraceAsk extends Given {
+  model: string;
+  beam?: number;
+  length_penalty?: number;
   max_len?: number;
   prefix?: number[];
   mask_src?: number[];
@@ -107,9 +118,8 @@ export interface Trace {
   expires: number;
 }
 
-export interface NextAsk {
+export interface NextAsk extends Given {
   model: string;
-  text: string;
   prefix: number[];
   k: number;
   temperature: number;

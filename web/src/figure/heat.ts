@@ -1,4 +1,5 @@
 /** Heat maps: one pixel a cell, stretched by the browser. Fast enough for 48 heads of 512 × 512. */
+import { shadeOf } from "../maths/picture";
 
 /** Weights as the steps of a ramp: 255·√w, so that small ones are seen too */
 export function levels(weights: Float32Array): Uint8Array {
@@ -24,6 +25,9 @@ export function drawHeat(canvas: HTMLCanvasElement, level: Uint8Array, columns: 
   for (let i = 0; i < level.length; i++) pixels[i] = ramp[level[i] as number] as number;
   context.putImageData(image, 0, 0);
 }
+
+/** A ramp to lay over a picture: black that thins out where there is light */
+export const shades = Uint32Array.from({ length: 256 }, (_, light) => (Math.round(255 * shadeOf(light)) << 24) >>> 0);
 
 export const cssOf = (colour: number): string =>
   `rgb(${colour & 255},${(colour >> 8) & 255},${(colour >> 16) & 255})`;

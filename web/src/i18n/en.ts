@@ -8,6 +8,14 @@ export const en = {
   nothing: "nothing",
   sentence: "Sentence",
   prompt: "Beginning of a text",
+  picture: "Picture",
+  pictureHint: "Choose a file, or drop one here. The file stays in the browser; the model is sent the pixels that it sees.",
+  pictureSeen: (size: number) => `This is what the model sees: the middle square in ${size} × ${size} pixels.`,
+  pictureLink: "A link holds all that is chosen on this page but the picture.",
+  notAPicture: "The browser cannot read that file as a picture.",
+  describe: "Say what is there",
+  caption: "Caption",
+  waitingPicture: "Choose a picture, and ask what is there.",
   examples: "Examples",
   translate: "Translate",
   write: "Write on",
@@ -37,6 +45,7 @@ export const en = {
   undo: "Undo all",
   heads: "Heads",
   headsHint: "Rows are layers, columns heads. Each small map has a row for each query and a column for each key.",
+  headsHintPicture: "Rows are layers, columns heads. Each picture is bright where the head looks at the chosen step.",
   encoder: "Encoder",
   decoder: "Decoder",
   cross: "Cross",
@@ -59,6 +68,10 @@ export const en = {
   afterLast: "what comes next",
   cell: (from: string, to: string, w: string) => `${from} looks at ${to}: ${w}`,
   point: "Point at a cell, or use the arrow keys; Enter chooses the row.",
+  region: (row: number, column: number) => `row ${row}, column ${column}`,
+  pointRegion: "Point at a region, or use the arrow keys.",
+  allSteps: "all steps together",
+  lightScale: (most: string) => `light ∝ weight; brightest at any step: ${most}`,
   queries: "queries",
   keys: "keys",
   rootScale: "shade ∝ √weight",
@@ -97,6 +110,8 @@ export const en = {
   stepText: {
     embedFirst: (token: string, position: number, d: number) =>
       `The query is ${token} at position ${position}. Its embedding and its position make one vector of ${d} numbers.`,
+    embedRegion: (region: string, d: number) =>
+      `The query is the region ${region}. Its pixels and its place make one vector of ${d} numbers.`,
     embedRead: (token: string, position: number, d: number, said: string) =>
       `At the step that says ${said} the last token read is ${token}. Its embedding and its position, ${position}, make one vector of ${d} numbers: the query comes from it.`,
     embedAbove: (token: string, layer: number) =>
@@ -140,6 +155,7 @@ export const en = {
   flopsWith: "with it",
   spared: (ratio: string) => `${ratio} times fewer`,
   compare: "Two models, one sentence",
+  comparePictures: "Two models, one picture",
   compareHint: "The same head, or the nearest one that the other model has.",
   save: "Save",
   saveAs: (kind: string, what: string) => `Save ${what} as ${kind}`,

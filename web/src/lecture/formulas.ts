@@ -21,6 +21,7 @@ const shifted = (index: string) => sup(i("e"), row(sub(i("e"), index), o("−"),
 
 export const formulas = {
   embed: math(x, o("="), sub(i("E"), i("w")), o("+"), sub(v("p"), i("pos"))),
+  region: math(x, o("="), i("f"), o("("), i("region"), o(")"), o("+"), sub(v("p"), i("pos"))),
   above: math(x, o("="), i("layer"), o("("), sub(x, i("below")), o(")")),
   state: math(q, o("="), sub(v("s"), i("t")), o(",&nbsp;"), k, o("="), value, o("="), sub(v("h"), j)),
   qkv: math(q, o("="), x, W("Q"), o(",&nbsp;"), k, o("="), sub(x, j), W("K"), o(",&nbsp;"), value, o("="), sub(x, j), W("V")),

@@ -12,6 +12,8 @@ export interface Subject {
   rnn: boolean;
   /** Is there an encoder of its own that keys may come from? */
   encoder: boolean;
+  /** Is the query a region of a picture, and not a token? */
+  region: boolean;
   /** What the query's row is named after: a source token, or what is said at this step */
   token: Token;
   /** What the decoder has read last, where the query is a step of its */
@@ -22,7 +24,7 @@ export interface Subject {
   likeliest?: NextToken;
 }
 
-export function textOf(step: number, { t, work, site, rnn, encoder, token, read, layer, position, width, likeliest }: Subject): string {
+export function textOf(step: number, { t, work, site, rnn, encoder, region, token, read, layer, position, width, likeliest }: Subject): string {
   const words = t.stepText;
   const keys = work.K.rows;
   const name = seen(token.text);
@@ -32,6 +34,7 @@ export function textOf(step: number, { t, work, site, rnn, encoder, token, read,
       if (site.name === "cross" && encoder) return words.embedCross(name, keys);
       const last = seen((read ?? token).text);
       if (layer) return words.embedAbove(last, layer);
+      if (region) return words.embedRegion(last, width);
       return read ? words.embedRead(last, position, width, name) : words.embedFirst(last, position, width);
     },
     () => (rnn ? words.qkvRnn : words.qkv)(work.q.length, keys),

@@ -10,6 +10,9 @@ export const isSpecial = ({ text }: Token): boolean => /^<\/?[a-z]+>$/i.test(tex
 /** A token's name; what would not be seen has a sign. */
 export const seen = (text: string): string => text.replace(/[ \n\t\r]/g, (space) => SIGNS[space] ?? space);
 
+/** A region of a picture begins no word, though it is named as one. */
+export const regionName = (text: string): string => text.replace(/^▁/, "");
+
 export function short(text: string): string {
   const letters = [...seen(text)];
   return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : letters.join("");

@@ -23,7 +23,8 @@ export interface Choice {
   place: number;
   /** A node of the beam, or none: the best hypothesis */
   node: string;
-  view: "matrix" | "links";
+  /** The picture where there is one, else the matrix */
+  view: "picture" | "matrix" | "links";
   threshold: number;
   specials: boolean;
   temperature: number;
@@ -54,7 +55,7 @@ export const DEFAULTS: Choice = {
   step: 0,
   place: 0,
   node: "",
-  view: "matrix",
+  view: "picture",
   threshold: 0.1,
   specials: true,
   temperature: 1,

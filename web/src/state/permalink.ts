@@ -26,7 +26,7 @@ export function choiceOf(hash: string): Choice {
 
 const ONE_OF: Partial<Record<keyof Choice, string[]>> = {
   site: ["encoder", "decoder", "cross"],
-  view: ["matrix", "links"],
+  view: ["picture", "matrix", "links"],
 };
 
 function read(name: keyof Choice, text: string, usual: Choice[keyof Choice]): unknown {

@@ -1,11 +1,13 @@
 /** The page's one state: the choice, and what the server says of it. */
 import * as api from "../api/client";
 import { Problem } from "../api/problem";
-import type { Model, Next, Site, SiteName, Token, Tokenized, Trace, TraceAsk } from "../api/types";
+import type { Given, Model, Next, Site, SiteName, Token, Tokenized, Trace, TraceAsk } from "../api/types";
+import { cut, type Picture } from "../figure/cut";
 import { speech } from "../i18n/words.svelte";
 import { pathTo } from "../maths/beam";
 import type { Matrix } from "../maths/matrix";
 import type { Tensors } from "../maths/safetensors";
+import { regionName } from "../maths/tokens";
 import { worked, type Worked } from "../maths/worked";
 import { DEFAULTS, WRITTEN, type Choice } from "./choice";
 import { Latest } from "./latest.svelte";
@@ -21,6 +23,10 @@ class Session {
   examples = $state.raw<Record<string, string[]>>({});
   /** What stands in the box, sent or not */
   draft = $state("");
+  /** The picture in the box, asked about or not; a captioner has it in the place of the draft */
+  readonly held = new Latest<Picture>();
+  /** The picture that was asked about */
+  picture = $state.raw<Picture | null>(null);
   /** What is said so far */
   saying = $state("");
   problem = $state("");
@@ -38,6 +44,12 @@ class Session {
 
   readonly model = $derived(this.models.find((model) => model.id === this.choice.model) ?? null);
   readonly writes = $derived(this.model?.task === "writer");
+  readonly sees = $derived(this.model?.task === "captioner");
+  /** Models that can be asked the same */
+  readonly comparable = $derived(
+    this.models.filter(({ id, picture }) => id !== this.choice.model && picture?.size === this.model?.picture?.size),
+  );
+  readonly other = $derived(this.comparable.find(({ id }) => id === this.choice.other) ?? null);
   /** Tokens of the output that were given and not written: those of a writer's prompt */
   readonly prompt = $derived(this.writes ? (this.tokenized.value?.tokens.length ?? 0) : 0);
   readonly site = $derived.by((): Site | null => {
@@ -51,9 +63,13 @@ class Session {
   readonly query = $derived(
     Math.max(0, Math.min(this.site?.rows === "source" ? this.choice.place : this.choice.step, this.rows.length - 1)),
   );
+  /** Is it words that look at regions of a picture? Not while another model's attention is still shown. */
+  readonly looksAtPicture = $derived(
+    this.sees && this.site?.name === "cross" && this.shown.value?.model === this.choice.model,
+  );
   /** Can the heads of this site be switched off? */
   readonly switchable = $derived(
-    this.model?.kind === "encdec" || (this.model?.kind === "decoder" && this.site?.name === "decoder"),
+    this.sees || this.model?.kind === "encdec" || (this.model?.kind === "decoder" && this.site?.name === "decoder"),
   );
   readonly busy = $derived(this.decoded.busy || this.shown.busy);
 
@@ -61,7 +77,7 @@ class Session {
   async open(): Promise<void> {
     try {
       const { models, examples } = await api.models();
-      this.models = models.filter((model) => model.task === "translator" || model.task === "writer");
+      this.models = models.filter((model) => model.task !== "classifier");
       this.examples = examples ?? {};
       this.needsToken = false;
       this.problem = "";
@@ -88,6 +104,11 @@ class Session {
     const { prefix, mask, ablate } = structuredClone(DEFAULTS);
     this.draft = own ? (this.examples[model]?.[0] ?? this.draft) : this.draft;
     Object.assign(this.choice, { model, text: this.draft, prefix, mask, ablate });
+    const held = this.held.value;
+    if (this.sees && held) {
+      if (held.size !== this.model?.picture?.size) await this.hold(held.file);
+      this.picture = this.held.value;
+    }
     await this.run();
   }
 
@@ -98,22 +119,38 @@ class Session {
     await this.run();
   }
 
+  /** Take a picture into the box, cut to what this model sees. */
+  async hold(file: Blob): Promise<void> {
+    const size = this.model?.picture?.size;
+    this.problem = "";
+    if (size) await this.held.ask(() => cut(file, size), () => (this.problem = speech.words.notAPicture));
+  }
+
+  /** Say what is in the picture in the box. The first may be the one that a permalink is about and does not hold. */
+  async see(): Promise<void> {
+    const first = !this.picture;
+    this.picture = this.held.value;
+    if (!first) this.choice.prefix = [];
+    await this.run(first);
+  }
+
   /** Decode and look. A permalink's own selection is kept, else the first step of the best hypothesis is shown. */
   async run(keep = false): Promise<void> {
     const { choice } = this;
-    if (!choice.model || !choice.text.trim()) return;
     this.problem = "";
     this.saying = "";
     if (!keep) Object.assign(choice, { step: 0, place: 0, node: "" });
     const { model, text } = choice;
-    if (!(await this.tokenized.ask((signal) => api.tokenize(model, text, signal), this.fail))) return;
+    if (!model || !(this.sees ? this.picture : text.trim())) return this.clear();
+    if (this.sees) this.tokenized.clear();
+    else if (!(await this.tokenized.ask((signal) => api.tokenize(model, text, signal), this.fail))) return;
     const trace = await this.decoded.ask(async (signal) => {
-      if (!this.writes && !this.whatIf()) {
+      if (!this.writes && !this.sees && !this.whatIf()) {
         const { beam, penalty: length_penalty } = choice;
         const said = (text: string) => (this.saying = text);
         await api.translate({ model, text, beam, length_penalty }, said, signal);
       }
-      return api.trace(this.asking(), signal);
+      return this.traced(this.asking(), signal);
     }, this.fail);
     if (!trace) return;
     this.saying = trace.hypotheses[trace.chosen]?.text ?? "";
@@ -121,15 +158,31 @@ class Session {
     else this.show(trace);
   }
 
+  /** There is nothing to look at. */
+  private clear(): void {
+    for (const answer of [this.tokenized, this.decoded, this.shown]) answer.clear();
+  }
+
   whatIf(): boolean {
     const { prefix, mask, ablate } = this.choice;
     return prefix.length + mask.length + ablate.length > 0;
   }
 
+  async traced(asked: TraceAsk, signal: AbortSignal): Promise<Trace> {
+    const trace = await api.trace(asked, signal);
+    if (!asked.pixels) return trace;
+    return { ...trace, source: trace.source.map((region) => ({ ...region, text: regionName(region.text) })) };
+  }
+
   private asking(): TraceAsk {
-    const { model, text, beam, penalty, prefix } = this.choice;
+    const { model, beam, penalty, prefix } = this.choice;
     const usual = this.writes ? { max_len: WRITTEN } : { beam, length_penalty: penalty };
-    return { model, text, ...usual, ...(prefix.length ? { prefix: [...prefix] } : {}), ...this.changes() };
+    return { model, ...this.given, ...usual, ...(prefix.length ? { prefix: [...prefix] } : {}), ...this.changes() };
+  }
+
+  /** What the model is asked about */
+  get given(): Given {
+    return this.sees ? { pixels: this.picture?.pixels } : { text: this.choice.text };
   }
 
   /** What is hidden, and what is switched off */
@@ -165,7 +218,7 @@ class Session {
       return;
     }
     const target = path.slice(this.prompt);
-    const trace = await this.shown.ask((signal) => api.trace({ ...this.asking(), target }, signal), this.fail);
+    const trace = await this.shown.ask((signal) => this.traced({ ...this.asking(), target }, signal), this.fail);
     if (!trace) return;
     this.choice.step = step ?? path.length;
     this.show(trace);
@@ -207,9 +260,14 @@ class Session {
   }
 
   async loadThumbs(): Promise<void> {
-    const names = this.shown.value?.sites.map((site) => `${site.name}.thumb`) ?? [];
-    if (names.length) await this.look(this.thumbs, ({ id }, signal) => api.tensors(id, { names }, signal));
+    const names = this.shown.value?.sites.map(({ name }) => this.thumbName(name)) ?? [];
+    if (names.length) await this.look(this.thumbs, ({ id }, signal) => api.tensors(id, { names, dtype: "u8" }, signal));
     else this.thumbs.clear();
+  }
+
+  /** A thumbnail may be coarser than the map; over a picture every region has its place. */
+  thumbName(site: SiteName): string {
+    return this.sees && site === "cross" ? "cross.weights" : `${site}.thumb`;
   }
 
   async loadWeights(): Promise<void> {
@@ -223,10 +281,10 @@ class Session {
     const trace = this.shown.value;
     if (!trace) return;
     const { model, step, temperature, topK, topP } = this.choice;
-    const text = this.writes ? "" : this.choice.text; // what a writer has read is all in the prefix
+    const given = this.writes ? { text: "" } : this.given; // what a writer has read is all in the prefix
     const prefix = trace.target.slice(0, step).map(({ id }) => id);
     const cut = { ...(topK ? { top_k: topK } : {}), ...(topP < 1 ? { top_p: topP } : {}) };
-    const asked = { model, text, prefix, k: SHOWN, temperature, ...cut, ...this.changes() };
+    const asked = { model, ...given, prefix, k: SHOWN, temperature, ...cut, ...this.changes() };
     await this.next.ask((signal) => api.next(asked, signal), this.fail);
   }
 
@@ -235,9 +293,11 @@ class Session {
     if (!site) return this.explained.clear();
     const { layer, head } = this.choice;
     const query = this.query;
-    await this.look(this.explained, async ({ id }, signal) =>
-      worked(await api.explain({ trace: id, site: site.name, layer, head: Math.max(0, head), query }, signal)),
-    );
+    const named = this.sees && site.columns === "source" ? regionName : (text: string) => text;
+    await this.look(this.explained, async ({ id }, signal) => {
+      const found = worked(await api.explain({ trace: id, site: site.name, layer, head: Math.max(0, head), query }, signal));
+      return { ...found, columns: found.columns.map(named) };
+    });
   }
 
   /** Ask something of the trace that is shown; one that has expired is made again. */
