@@ -458,8 +458,47 @@ async function fast() {
   await page.context().close();
 }
 
+/** Tab and the arrow keys alone: a sentence is typed and translated, and everything that can be used is reached. */
+async function keys() {
+  const page = await open();
+  await settled(page);
+  const focused = () =>
+    page.evaluate(() => {
+      const here = document.activeElement;
+      here?.setAttribute("data-reached", "");
+      return { tag: here?.tagName ?? "", item: !!here?.closest("[data-item], [role=treeitem]"), end: here === document.body };
+    });
+  for (let here = await focused(); here.tag !== "TEXTAREA"; here = await focused()) await page.keyboard.press("Tab");
+  await page.keyboard.type(TEXT);
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await settled(page);
+  assert((await said(page)).length, "translated without a mouse");
+  await page.evaluate(() => (document.activeElement instanceof HTMLElement ? document.activeElement.blur() : null));
+  const ITEMS = "[data-item], [role=treeitem]";
+  for (let i = 0; i < 500; i++) {
+    await page.keyboard.press("Tab");
+    const here = await focused();
+    if (here.end) break;
+    if (!here.item) continue;
+    // Inside a group that Tab enters once, the arrows lead on.
+    for (const key of ["Home", ...Array(80).fill("ArrowRight"), "Home", ...Array(12).fill("ArrowDown")]) {
+      await page.keyboard.press(key);
+      await focused();
+    }
+  }
+  const missed = await page.evaluate((items) => {
+    const usable = [...document.querySelectorAll(`button, input, select, textarea, a[href], summary, ${items}`)];
+    const shown = usable.filter((each) => !each.disabled && each.getClientRects().length && each.getAttribute("aria-hidden") !== "true");
+    const names = (each) => each.outerHTML.slice(0, 120);
+    return shown.filter((each) => !each.hasAttribute("data-reached") && !each.closest("[data-reached]")).map(names);
+  }, ITEMS);
+  assert.deepEqual(missed, [], "what the keyboard does not reach");
+  await page.context().close();
+}
+
 try {
-  for (const part of [paints, walk, whatIf, expires, pictures, drops, everyModel, compares, door, looks, fast]) {
+  for (const part of [paints, keys, walk, whatIf, expires, pictures, drops, everyModel, compares, door, looks, fast]) {
     await part();
     console.log(`ok ${part.name}`);
   }
