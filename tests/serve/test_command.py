@@ -19,14 +19,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return toy_models(tmp_path_factory.mktemp("models"))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_it_serves_and_leaves_when_it_is_told_to(models: dict[str, Path]) -> None:
-    port = free_port()
     command = [
         sys.executable,
         "-m",
@@ -35,16 +28,17 @@ def test_it_serves_and_leaves_when_it_is_told_to(models: dict[str, Path]) -> Non
         str(models["toy"]),
         f"other={models['rnn']}",
         "--port",
-        str(port),
+        "0",
     ]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:
         assert server.stdout is not None
-        assert server.stdout.readline() == f"toy, other: http://127.0.0.1:{port}/\n"
+        names, _, address = server.stdout.readline().strip().rpartition(": ")
+        assert names == "toy, other" and address.startswith("http://127.0.0.1:")
         answer = None
         for _ in range(200):
             try:
-                answer = httpx.post(f"http://127.0.0.1:{port}/v1/translate", json={"model": "toy", "text": "a b"})
+                answer = httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"})
                 break
             except httpx.TransportError:
                 time.sleep(0.05)
@@ -66,3 +60,6 @@ def test_mistakes(models: dict[str, Path], tmp_path: Path) -> None:
     }
     for message, arguments in lines.items():
         assert message in failed_in_one_line(regard(*arguments))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "choose another" in failed_in_one_line(regard("serve", toy, "--port", port))

@@ -1,6 +1,7 @@
 """serve: models behind HTTP, with a page."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -52,15 +53,19 @@ def serve(
     served = make_app(registry, Access(frozenset({*names, *(host_name or ())}), token), limits)
     # The decoding thread lets go of the interpreter every 5 ms by default; the one that answers cannot wait so long.
     sys.setswitchinterval(0.0002)
-    entry = f"http://{host}:{port}/" + ("?token=…" if token else "")
+    listening = _listening(host, port)
+    entry = f"http://{host}:{listening.getsockname()[1]}/" + ("?token=…" if token else "")
     say(f"{', '.join(model.name for model in registry)}: {entry}")
-    uvicorn.run(
-        served,
-        host=host,
-        port=port,
-        http=Patient,
-        ws="none",
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=10,
+    config = uvicorn.Config(
+        served, http=Patient, ws="none", log_level="warning", server_header=False, timeout_graceful_shutdown=10
     )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UserError(
+            f"--host {host} --port {port}: cannot be listened on ({error.strerror}); choose another"
+        ) from None
