@@ -15,7 +15,7 @@ SOURCES = sorted((ROOT / "src" / "regard").rglob("*.py"))
 
 # The right may import the left. `data` may import `text` alone, and what is of no layer.
 LAYERS = [
-    {"errors", "config", "files", "markup", "__init__"},
+    {"errors", "config", "files", "display", "__init__"},
     {"text"},
     {"nn", "data"},
     {"models"},

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from regard.data.batch import collate_sources
+from regard.display import labels, pair_html, table_html
 from regard.errors import UserError
-from regard.markup import labels, pair_html, table_html
 from regard.models.alignment import Aligner
 from regard.models.inside import head_of, record_of, single
 from regard.models.parts import Looks

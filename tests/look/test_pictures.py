@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from regard.display import LONGEST, labels, readable
 from regard.errors import UserError
 from regard.look import figure
 from regard.look.curves import draw_curves
@@ -17,7 +18,6 @@ from regard.look.heatmap import MOST, draw_heatmap, map_of
 from regard.look.links import draw_links, links_of
 from regard.look.regions import caption_record, draw_regions, lit
 from regard.look.terminal import print_heatmap
-from regard.markup import LONGEST, labels, readable
 from regard.models.record import AttentionRecord
 
 SCRIPTS = ("▁猫", "が", "▁مرحبا", "▁שלום", "▁नमस्ते", "▁안녕", "▁😀", "▁🦜", "▁👨‍👩‍👧", "▁❤️", "▁$b$")

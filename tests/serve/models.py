@@ -13,13 +13,16 @@ LETTERS = "a b c d e f g h i j k l m n o p"
 
 
 def toy_models(folder: Path) -> dict[str, Path]:
-    """toy: a Transformer, rnn: with dot-product attention, text: a language model"""
+    """toy: a Transformer, rnn: with scaled dot-product attention, text: a language model"""
     width = {"d_model": 16, "dropout": 0.0}
     stack = {**width, "n_heads": 4, "d_ff": 32, "n_layers": 2}
     rnn = {"kind": "rnn", **width}
     configs: dict[str, tuple[dict[str, object], TaskName]] = {
         "toy": ({"kind": "transformer", **stack}, "translate"),
-        "rnn": ({"kind": "encoder-decoder", "encoder": rnn, "decoder": {**rnn, "attention": "dot"}}, "translate"),
+        "rnn": (
+            {"kind": "encoder-decoder", "encoder": rnn, "decoder": {**rnn, "attention": "scaled-dot"}},
+            "translate",
+        ),
         "text": ({"kind": "decoder", "decoder": {"kind": "transformer", **stack}}, "text"),
     }
     return {name: _saved(folder / name, config, task) for name, (config, task) in configs.items()}

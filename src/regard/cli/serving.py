@@ -47,10 +47,11 @@ def serve(
     token = token or os.environ.get("REGARD_TOKEN") or None
     if host not in _LOCAL and token is None and not insecure:
         raise UserError(f"--host {host} lets others in; give --token, or --insecure if everybody may ask")
-    names = {*_LOCAL, host, *(host_name or ())} if host not in ("0.0.0.0", "::") or host_name else {"*"}
+    # An address that stands for all of them has no name of its own.
+    names = {*_LOCAL, host, *(host_name or ())} if host_name or host not in ("0.0.0.0", "::") else {"*"}
     registry = Registry.open(folders, checked_device(device))
     limits = Limits() if queue is None else Limits(queue=queue)
-    served = make_app(registry, Access(frozenset({*names, *(host_name or ())}), token), limits)
+    served = make_app(registry, Access(frozenset(names), token), limits)
     # The decoding thread lets go of the interpreter every 5 ms by default; the one that answers cannot wait so long.
     sys.setswitchinterval(0.0002)
     listening = _listening(host, port)

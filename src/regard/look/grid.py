@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.display import labels
 from regard.look.figure import new_figure, save_figure
 from regard.look.heatmap import check_fits, heads_of
-from regard.markup import labels
 from regard.models.record import AttentionRecord, Weights
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]

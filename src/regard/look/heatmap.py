@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.display import labels
 from regard.errors import UserError
 from regard.look.figure import new_figure, save_figure
-from regard.markup import labels
 from regard.models.record import AttentionRecord, Weights
 
 MOST = 128  # tokens a side that can still be read in a picture

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.display import labels
 from regard.look.figure import new_figure, save_figure
 from regard.look.heatmap import check_fits, map_of
-from regard.markup import labels
 from regard.models.record import AttentionRecord, Weights
 
 THRESHOLD = 0.1

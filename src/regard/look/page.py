@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.pictures import Picture
+from regard.display import labels, pair_html, shortened, table_html
 from regard.errors import UserError
 from regard.look.heatmap import map_of
 from regard.look.links import SIDES, THRESHOLD
-from regard.markup import labels, pair_html, shortened, table_html
 from regard.models.record import KINDS, AttentionRecord, Weights
 from regard.text.vocab import SPECIALS
 from regard.text.words import joined, words_of

@@ -8,10 +8,10 @@ import numpy as np
 
 from regard.captioner import Regions
 from regard.data.pictures import Picture
+from regard.display import labels
 from regard.errors import UserError
 from regard.look.figure import new_figure, save_figure
 from regard.look.heatmap import check_fits, map_of
-from regard.markup import labels
 from regard.models.record import AttentionRecord
 from regard.text.vocab import EOS, SPECIALS
 

@@ -6,8 +6,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from regard.display import labels
 from regard.look.heatmap import check_fits, map_of
-from regard.markup import labels
 from regard.models.record import AttentionRecord, Weights
 
 _GAP = 2  # between columns

@@ -4,11 +4,6 @@ import torch
 from torch import Tensor
 
 
-def padding_mask(ids: Tensor, pad: int) -> Tensor:
-    """[B, S] ids → [B, 1, 1, S]: every query may look at every token that is not padding."""
-    return (ids != pad)[:, None, None, :]
-
-
 def causal_mask(n_queries: int, n_keys: int, device: torch.device | None = None) -> Tensor:
     """[Tq, Tk]: query i, the (Tk − Tq + i)-th of the sequence, may look at keys up to its own place."""
     square = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)

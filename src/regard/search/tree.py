@@ -35,8 +35,13 @@ class Tree:
         self._places = [Node(ROOT, "", (), 0.0, 0.0, "kept")]
 
     def __call__(self, seen: Candidates) -> Tensor | None:
+        self.grow(seen, row=0)
+        return None
+
+    def grow(self, seen: Candidates, row: int) -> None:
+        """One step of the sentence in that row"""
         t, nodes, grown = len(self.steps), list[Node](), dict[int, Node]()
-        rows = (part[0].tolist() for part in (seen.log_probs, seen.parents, seen.ids, seen.places))
+        rows = (part[row].tolist() for part in (seen.log_probs, seen.parents, seen.ids, seen.places))
         for i, (log_prob, parent, token, place) in enumerate(zip(*rows, strict=True)):
             if log_prob == -torch.inf:
                 continue
@@ -50,7 +55,11 @@ class Tree:
                 grown[place] = node
         self.steps.append(tuple(nodes))
         self._places = [grown[place] for place in sorted(grown)]
-        return None
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """What the best of those that go on says; nothing once none does"""
+        return self._places[0].ids if self._places else ()
 
     @property
     def ended(self) -> list[Node]:

@@ -11,14 +11,15 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from regard.serve.desk import Desk
-from regard.serve.problems import Problem, busy
-from regard.serve.queue import Full, TooLate
+from regard.serve.limits import Limits
+from regard.serve.problems import Problem, problem_of
 from regard.serve.registry import Served
-from regard.serve.schema import Name
+from regard.serve.schema import Name, Text
 from regard.serve.works import TranslateWork, WriteWork
 from regard.translator import Translation, Translator
 from regard.writer import Writer
 
+_MOST = Limits()
 Stop = Annotated[str, Field(max_length=100)]
 
 
@@ -28,7 +29,7 @@ class _Asked(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     model: Name
-    max_tokens: int | None = Field(None, ge=1, le=512)
+    max_tokens: int | None = Field(None, ge=1, le=_MOST.tokens)
     temperature: float = Field(1.0, ge=0.0, le=2.0)
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     seed: int | None = Field(None, ge=0, lt=2**32)
@@ -38,17 +39,17 @@ class _Asked(BaseModel):
 
 
 class Completion(_Asked):
-    prompt: Annotated[str, Field(max_length=2_000)] = ""
+    prompt: Text = ""
 
 
 class Message(BaseModel):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[str, Field(max_length=2_000)]
+    content: Text
 
 
 class Chat(_Asked):
     messages: Annotated[list[Message], Field(min_length=1, max_length=64)]
-    max_completion_tokens: int | None = Field(None, ge=1, le=512)
+    max_completion_tokens: int | None = Field(None, ge=1, le=_MOST.tokens)
 
 
 def router(desk: Desk, started: int) -> APIRouter:
@@ -115,7 +116,7 @@ async def _events(desk: Desk, work: Any, head: dict[str, Any], chat: bool, piece
     sent = ""
     async for kind, what in desk.stream(work):
         if kind == "failed":
-            problem = busy(what) if isinstance(what, Full | TooLate) else Problem(422, "Invalid request")
+            problem = problem_of(what)
             yield _event({"error": {"message": problem.detail or problem.title, "code": problem.status}})
         elif kind == "said" and pieces:
             sent += what

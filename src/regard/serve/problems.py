@@ -33,10 +33,17 @@ class Problem(Exception):
         )
 
 
-def busy(error: Exception) -> Problem:
-    if isinstance(error, Full):
-        return Problem(429, "Too many requests", "the queue is full; try again", {"retry-after": str(Full.retry_after)})
-    return Problem(504, "Too late", "it took longer than is allowed; try a shorter text")
+def problem_of(error: BaseException) -> Problem:
+    """What the worker ended with, as whoever waits is told"""
+    match error:
+        case Full():
+            again = {"retry-after": str(Full.retry_after)}
+            return Problem(429, "Too many requests", "the queue is full; try again", again)
+        case TooLate():
+            return Problem(504, "Too late", "it took longer than is allowed; try a shorter text")
+        case UserError():
+            return Problem(422, "Invalid request", "the model cannot do that with this text or these options")
+    return Problem(500, "Our fault", "something went wrong here")
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -60,14 +67,8 @@ def add_handlers(app: FastAPI) -> None:
         title = titles.get(error.status_code, "Error")
         return Problem(error.status_code, title, title, dict(error.headers or {})).response()
 
-    @app.exception_handler(UserError)
-    async def _mistake(request: Request, error: UserError) -> JSONResponse:
-        return Problem(422, "Invalid request", "the model cannot do that with this text or these options").response()
+    for kind in (Full, TooLate, UserError):
 
-    @app.exception_handler(Full)
-    async def _full(request: Request, error: Full) -> JSONResponse:
-        return busy(error).response()
-
-    @app.exception_handler(TooLate)
-    async def _late(request: Request, error: TooLate) -> JSONResponse:
-        return busy(error).response()
+        @app.exception_handler(kind)
+        async def _ended(request: Request, error: Exception) -> JSONResponse:
+            return problem_of(error).response()

@@ -1,5 +1,6 @@
 """The merges that put the words of a text together, to be watched one after the other."""
 
+from functools import lru_cache
 from typing import Any
 
 from regard.text.dropout import BpeDropout
@@ -8,11 +9,17 @@ from regard.text.tokenizer import SentencePieceTokenizer, Tokenizer
 _WORDS, _LONGEST = 50, 40  # merging is quadratic in a word's characters
 
 
+@lru_cache(maxsize=16)
+def _merger(tokenizer: SentencePieceTokenizer) -> BpeDropout:
+    """It reads the whole vocabulary, so once a tokenizer is enough."""
+    return BpeDropout(tokenizer, p=0.0)
+
+
 def merges_of(tokenizer: Tokenizer, text: str) -> list[dict[str, Any]] | None:
     """Of each word its pieces before any merge, after the first, … and at the end; None: it has no merges"""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return None
-    bpe, found = BpeDropout(tokenizer, p=0.0), []
+    bpe, found = _merger(tokenizer), []
     for number, word in enumerate(text.split()[:_WORDS]):
         if len(word) > _LONGEST:
             continue

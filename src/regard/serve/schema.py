@@ -4,10 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from regard.serve.limits import Limits
+
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-Text = Annotated[str, Field(max_length=2_000)]
+_MOST = Limits()
+Text = Annotated[str, Field(max_length=_MOST.chars)]
 Id = Annotated[int, Field(ge=0, lt=2**31)]
-Ids = Annotated[list[Id], Field(max_length=512)]
+Ids = Annotated[list[Id], Field(max_length=_MOST.tokens)]
 Site = Annotated[str, Field(pattern=r"^(encoder|decoder|cross)\.[0-9]{1,3}\.[0-9]{1,3}$")]
 Kind = Literal["encoder", "decoder", "cross"]
 Small = Annotated[int, Field(ge=0, lt=1_000)]
@@ -27,22 +30,22 @@ class Decoding(Request):
 
     model: Name | None = None
     text: Text
-    beam: int | None = Field(None, ge=1, le=16)
-    max_len: int | None = Field(None, ge=1, le=512)
+    beam: int | None = Field(None, ge=1, le=_MOST.beam)
+    max_len: int | None = Field(None, ge=1, le=_MOST.tokens)
     length_penalty: float | None = Field(None, ge=0.0, le=5.0)
 
 
 class Translate(Decoding):
-    n_best: int | None = Field(None, ge=1, le=16)
+    n_best: int | None = Field(None, ge=1, le=_MOST.beam)
     prefix: Text = ""
     stream: bool = False
 
 
-Hidden = Annotated[list[Small], Field(max_length=512)]
+Hidden = Annotated[list[Small], Field(max_length=_MOST.tokens)]
 Off = Annotated[list[Site], Field(max_length=256)]
 
 
-Pixels = Annotated[str, Field(max_length=65_000, pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+Pixels = Annotated[str, Field(max_length=_MOST.body, pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
 """Base64 of a picture's bytes, as `Question` has them"""
 
 
@@ -53,7 +56,7 @@ class Trace(Decoding):
     mask_src: Hidden = []
     ablate: Off = []
     target: Ids | None = None
-    hypothesis: int = Field(0, ge=0, lt=16)
+    hypothesis: int = Field(0, ge=0, lt=_MOST.beam)
 
 
 class Next(Request):

@@ -12,7 +12,9 @@ from safetensors.numpy import save
 
 from regard.classifier import Classifier
 from regard.errors import UserError
+from regard.models.rnn import RnnDecoder
 from regard.nn.mixers import LinearAttention
+from regard.nn.scores import SCORES
 from regard.search.decode import DecodeConfig
 from regard.serve import schema
 from regard.serve.desk import Desk
@@ -226,18 +228,20 @@ def _pooled(weights: Any) -> Any:
 
 
 def _about_head(served: Served, kind: str, layer: int, columns: Sequence[str], width: int) -> dict[str, str]:
-    about = {"columns": json.dumps(list(columns), ensure_ascii=False), "bias": "none", "normalise": "softmax"}
+    about = {"columns": json.dumps(list(columns), ensure_ascii=False), "bias": "none"}
     decoder = getattr(served.model, "decoder", None)
-    if served.kind == "rnn":
-        return about | {"score": decoder.config.attention, "normalise": decoder.config.normalise, "scale": "1"}  # type: ignore[union-attr]
-    part = attention_at(served.model, "decoder" if served.kind == "decoder" else kind, layer)
+    part: Any
+    if kind == "cross" and isinstance(decoder, RnnDecoder):
+        part, normalise = decoder, decoder.config.normalise
+    else:
+        part = attention_at(served.model, "decoder" if served.kind == "decoder" else kind, layer)
+        normalise = part.normalise
     if isinstance(part, LinearAttention):
         return about | {"score": "linear", "normalise": "sum" if part.by_sum else "none", "scale": "1"}
-    scaled = type(part.score).__name__ == "ScaledDot"
-    names = {"ScaledDot": "scaled-dot"}
+    score = next(name for name, kind_ in SCORES.items() if isinstance(part.score, kind_))
     return about | {
-        "score": names.get(type(part.score).__name__, type(part.score).__name__.lower()),
-        "normalise": part.normalise,
-        "scale": str(width**-0.5 if scaled else 1.0),
+        "score": score,
+        "normalise": normalise,
+        "scale": str(width**-0.5 if score == "scaled-dot" else 1.0),
         "bias": "alibi" if getattr(part, "positions", "") == "alibi" else "none",
     }

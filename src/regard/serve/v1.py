@@ -16,8 +16,7 @@ from regard.serve import schema
 from regard.serve.desk import Desk
 from regard.serve.forms import check_says, named, options_of, pixels_of, said_of, token_of, tokens_of, what_if
 from regard.serve.probe import Question, next_tokens, source_tokenizer, target_tokenizer
-from regard.serve.problems import Problem, busy
-from regard.serve.queue import Full, TooLate
+from regard.serve.problems import problem_of
 from regard.serve.registry import Served
 from regard.serve.replay import merges_of
 from regard.serve.works import Task, TranslateWork
@@ -76,7 +75,7 @@ async def _events(desk: Desk, work: Any, answer: Any) -> AsyncIterator[str]:
         if kind == "done":
             what = answer(what)
         elif kind == "failed":
-            problem = busy(what) if isinstance(what, Full | TooLate) else Problem(422, "Invalid request")
+            problem = problem_of(what)
             what = {"title": problem.title, "status": problem.status, "detail": problem.detail}
         else:
             what = {"text": what}

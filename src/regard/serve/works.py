@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.search.step import Candidates
+from regard.search.tree import Tree
 from regard.serve.limits import Limits
 from regard.serve.queue import Job
 from regard.serve.registry import Served
@@ -61,26 +62,19 @@ class Following:
         self.translator = translator
         self.limits = limits
         self.late: set[int] = set()
-        self.said: dict[int, list[list[int]]] = {i: [[]] for i, job in enumerate(jobs) if job.work.say}
+        beam = dict(jobs[0].work.options).get("beam", translator.config.beam)
+        self.trees = {i: Tree(beam, alpha=0.0) for i, job in enumerate(jobs) if job.work.say}
 
     def __call__(self, seen: Candidates) -> Tensor | None:
         numbers = seen.sentences.tolist()
         for row, i in enumerate(numbers):
-            if i in self.said:
-                self._follow(i, seen, row)
+            if (tree := self.trees.get(i)) is not None:
+                tree.grow(seen, row)
+                if tree.best:
+                    self.jobs[i].work.say(self.translator.tokenizers.tgt.decode(tree.best))
         late = [i for i in numbers if self.jobs[i].gone.is_set() or self.jobs[i].expired(self.limits)]
         self.late |= set(late)
         return torch.tensor([i in late for i in numbers], device=seen.ids.device) if late else None
-
-    def _follow(self, i: int, seen: Candidates, row: int) -> None:
-        grown: dict[int, list[int]] = {}
-        columns = zip(*(part[row].tolist() for part in (seen.parents, seen.ids, seen.places)), strict=True)
-        for parent, token, place in columns:
-            if place >= 0:
-                grown[place] = [*self.said[i][parent], token]
-        self.said[i] = [grown.get(place, []) for place in range(max(grown, default=-1) + 1)]
-        if self.said[i]:
-            self.jobs[i].work.say(self.translator.tokenizers.tgt.decode(self.said[i][0]))
 
 
 @dataclass(frozen=True)

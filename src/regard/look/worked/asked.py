@@ -9,10 +9,10 @@ from torch import Tensor
 
 from regard.classifier import Classifier
 from regard.data.batch import Batch
+from regard.display import labels
 from regard.errors import UserError
 from regard.look.worked.numerals import number
 from regard.look.worked.own import Own
-from regard.markup import labels
 from regard.search.decode import DecodeConfig
 from regard.text.vocab import BOS, EOS, SPECIALS
 from regard.writer import Writer

@@ -14,9 +14,9 @@ from regard.captioner import Captioner
 from regard.classifier import Classifier
 from regard.config import read_yaml
 from regard.data.batch import Batch, collate_sources
+from regard.display import labels
 from regard.errors import UserError
 from regard.loading import FrontDoor, load
-from regard.markup import labels
 from regard.models.decoder import DecoderOnly
 from regard.models.inside import head_of, record_of, single
 from regard.models.parts import Looks
