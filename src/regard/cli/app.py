@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from regard import __version__
 from regard.errors import UserError
@@ -20,7 +21,20 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Typer brings Click along, under one name or another; what its parser raises is the base of this class.
 UsageError: Any = typer.BadParameter.__base__
 
+# In the order in which a newcomer needs them.
+_VERBS = (
+    *("demo", "data", "train", "average", "translate", "evaluate", "attend", "attribute", "align", "explain", "lab"),
+    *("serve", "generate", "classify", "embed", "caption", "compare", "bench"),
+)
+
+
+class _InOrder(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=_VERBS.index)
+
+
 app = typer.Typer(
+    cls=_InOrder,
     help="Train your own translator from two files of parallel text, and see why it says what it says.",
     add_completion=False,
     rich_markup_mode=None,
