@@ -23,7 +23,7 @@ from marian import marian_model
 from regard import models
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig, PairBatches, Position
-from regard.data.store import PairStore, store_of
+from regard.data.pair_store import PairStore, store_of
 from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog

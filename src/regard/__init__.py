@@ -10,20 +10,20 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard import models
-    from regard.captioner import Captioner
-    from regard.classifier import Classifier
-    from regard.loading import load
     from regard.nn.attention import attend
-    from regard.translator import Translator
-    from regard.writer import Writer
+    from regard.pipelines.captioner import Captioner
+    from regard.pipelines.classifier import Classifier
+    from regard.pipelines.generator import Generator
+    from regard.pipelines.load import load
+    from regard.pipelines.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = [
     "Captioner",
     "Classifier",
+    "Generator",
     "Translator",
     "UserError",
-    "Writer",
     "__version__",
     "attend",
     "load",
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "load": "regard.loading",
-    "Translator": "regard.translator",
-    "Writer": "regard.writer",
-    "Classifier": "regard.classifier",
-    "Captioner": "regard.captioner",
+    "load": "regard.pipelines.load",
+    "Translator": "regard.pipelines.translator",
+    "Generator": "regard.pipelines.generator",
+    "Classifier": "regard.pipelines.classifier",
+    "Captioner": "regard.pipelines.captioner",
     "attend": "regard.nn.attention",
 }
 

@@ -9,10 +9,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from regard import __version__, models
+from regard.alignment.aligner import Aligner
 from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
-from regard.models.alignment import Aligner
 from regard.models.weights import load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair

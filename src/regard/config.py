@@ -85,13 +85,13 @@ def _walk(cls: type[Config], path: Sequence[str]) -> tuple[list[str], list[str]]
 
     Where several classes are possible, pydantic puts the kind that was chosen into the path.
     """
-    written: list[str] = []
+    sample_tokens: list[str] = []
     options: dict[str, type[Config]] = {}
     for name in path:
         if name in options:
             cls, options = options[name], {}
             continue
-        written.append(name)
+        sample_tokens.append(name)
         if name not in cls.model_fields:
             break
         classes = _classes_in(cls.model_fields[name].annotation)
@@ -99,7 +99,7 @@ def _walk(cls: type[Config], path: Sequence[str]) -> tuple[list[str], list[str]]
             options = {str(c.model_fields["kind"].default): c for c in classes}
         elif classes:
             cls = classes[0]
-    return written, list(options or cls.model_fields)
+    return sample_tokens, list(options or cls.model_fields)
 
 
 def _classes_in(annotation: Any) -> list[type[Config]]:

@@ -3,14 +3,14 @@
 import time
 from pathlib import Path
 
-from regard.data.grammar import AlignedPair, corpus
+from regard.data.builtin.grammar import AlignedPair, corpus
 from regard.files import write_atomically
-from regard.loading import load_translator
-from regard.look.curves import draw_curves
-from regard.look.figure import can_draw
-from regard.look.heatmap import draw_heatmap
+from regard.pipelines.load import load_translator
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
+from regard.visualize.curves import draw_curves
+from regard.visualize.figure import can_draw
+from regard.visualize.heatmap import draw_heatmap
 
 RECIPE = "tiny"
 _SHOWN = 5

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from regard.data.batch import EDGES, Batch, Ragged, collate, collate_sources, edge
-from regard.data.batching import BatchConfig, PairBatches, Position, rows_for
+from regard.data.batching import BatchConfig, PairBatches, StreamPosition, rows_for
 from regard.data.corpus import Corpus
-from regard.data.store import open_store, store_of
-from regard.text.dropout import BpeDropout
+from regard.data.pair_store import open_store, store_of
+from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import write_pairs
@@ -28,7 +28,9 @@ def batches(seed: int = 1, workers: int = 0, **options: object) -> PairBatches:
     return PairBatches(store_of(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
 
 
-def take(stream: Iterator[tuple[Position, Batch]], n: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
+def take(
+    stream: Iterator[tuple[StreamPosition, Batch]], n: int
+) -> list[tuple[StreamPosition, torch.Tensor, torch.Tensor]]:
     return [(position, batch.src, batch.tgt_in) for position, batch in islice(stream, n)]
 
 
@@ -73,12 +75,12 @@ def test_padded_shapes_come_from_a_small_fixed_set_within_the_budget() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_order_is_the_same_for_any_number_of_workers(workers: int) -> None:
-    start = Position(0, 3)
+    start = StreamPosition(0, 3)
     assert same(take(batches().stream(start), 120), take(batches(workers=workers).stream(start), 120))
 
 
 def test_the_stream_goes_on_from_any_position() -> None:
-    whole = take(batches().stream(Position(0, 0)), 130)
+    whole = take(batches().stream(StreamPosition(0, 0)), 130)
     for cut in (1, 50, 101):
         position = whole[cut - 1][0]
         assert same(take(batches().stream(position), 20), whole[cut : cut + 20])
@@ -90,12 +92,14 @@ def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
     dropout = BpeDropout(tokenizer, 0.3)
     store = store_of(tokenizer.encode(text), tokenizer.encode(text))
 
-    def stream(seed: int, workers: int) -> list[tuple[Position, torch.Tensor, torch.Tensor]]:
+    def stream(seed: int, workers: int) -> list[tuple[StreamPosition, torch.Tensor, torch.Tensor]]:
         config = BatchConfig(tokens=64, workers=workers)
-        return take(PairBatches(store, np.arange(100), config, seed, (dropout, dropout)).stream(Position(0, 0)), 60)
+        return take(
+            PairBatches(store, np.arange(100), config, seed, (dropout, dropout)).stream(StreamPosition(0, 0)), 60
+        )
 
     assert same(stream(1, 0), stream(1, 3))
-    plain = take(PairBatches(store, np.arange(100), BatchConfig(tokens=64), 1).stream(Position(0, 0)), 60)
+    plain = take(PairBatches(store, np.arange(100), BatchConfig(tokens=64), 1).stream(StreamPosition(0, 0)), 60)
     assert any(
         a[1].shape != b[1].shape or not torch.equal(a[1], b[1]) for a, b in zip(stream(1, 0), plain, strict=True)
     )

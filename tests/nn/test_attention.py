@@ -49,8 +49,8 @@ def test_unknown_score_names_the_known_ones() -> None:
         regard.attend(rand(1, 2), rand(1, 2), rand(1, 2), score="scaled-dott")
 
 
-@pytest.mark.parametrize("need_look", [False, True])
-def test_equals_torch_multihead_attention(need_look: bool) -> None:
+@pytest.mark.parametrize("need_trace", [False, True])
+def test_equals_torch_multihead_attention(need_trace: bool) -> None:
     d, h = 32, 4
     ours = MultiHeadAttention(Heads(d, h)).double()
     theirs = nn.MultiheadAttention(d, h, batch_first=True, dtype=torch.float64)
@@ -58,13 +58,13 @@ def test_equals_torch_multihead_attention(need_look: bool) -> None:
     x, memory = rand(2, 5, d), rand(2, 7, d)
     mask = torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
-    got, look = ours(x, ours.keys_values(memory), mask[:, None, None], need_look=need_look)
+    got, trace = ours(x, ours.keys_values(memory), mask[:, None, None], need_trace=need_trace)
     expected, their_weights = theirs(
         x, memory, memory, key_padding_mask=~mask, average_attn_weights=False, need_weights=True
     )
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
-    if look:
-        torch.testing.assert_close(look.weights, their_weights, rtol=0, atol=1e-10)
+    if trace:
+        torch.testing.assert_close(trace.weights, their_weights, rtol=0, atol=1e-10)
 
 
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
@@ -94,8 +94,8 @@ def test_dropout_of_the_weights_is_of_training_alone_and_right_on_average() -> N
     expected, _ = layer.eval()(x, memory)
     torch.testing.assert_close(layer(x, memory)[0], expected, rtol=0, atol=0)
     layer.train()
-    for need_look in (False, True):
-        draws = torch.stack([layer(x, memory, need_look=need_look)[0] for _ in range(2000)])
+    for need_trace in (False, True):
+        draws = torch.stack([layer(x, memory, need_trace=need_trace)[0] for _ in range(2000)])
         assert draws.std(0).min() > 0.01
         error = draws.std(0) / len(draws) ** 0.5
         assert ((draws.mean(0) - expected).abs() < 5 * error).all()

@@ -107,8 +107,8 @@ def test_shared_keys_are_repeated_keys() -> None:
             getattr(full.query, name).copy_(getattr(grouped.query, name))
             getattr(full.out, name).copy_(getattr(grouped.out, name))
     x = rand(2, 5, 16)
-    for need_look in (False, True):
-        got, _ = grouped(x, grouped.keys_values(x), need_look=need_look)
+    for need_trace in (False, True):
+        got, _ = grouped(x, grouped.keys_values(x), need_trace=need_trace)
         torch.testing.assert_close(got, full(x, full.keys_values(x))[0], rtol=0, atol=1e-12)
     assert grouped.keys_values(x).k.shape == (2, 2, 5, 4), "half of the cache"
 
@@ -117,10 +117,10 @@ def test_shared_keys_are_repeated_keys() -> None:
 def test_any_score_works_in_heads_and_plain_dot_is_a_scaled_one(score: str) -> None:
     attention = SelfAttention(Heads(16, 4, score=score, max_len=9), causal=True).double()
     x = rand(2, 6, 16)
-    y, look = attention(x, need_look=True)
+    y, trace = attention(x, need_trace=True)
     torch.testing.assert_close(attention(x)[0], y)
-    assert look is not None
-    weights = look.weights
+    assert trace is not None
+    weights = trace.weights
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 6, dtype=torch.float64))
     assert (weights.triu(1) == 0).all()
     if score == "dot":

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from regard.data.batch import Batch, collate_sources
 from regard.errors import UserError
-from regard.search.beam import Beam, Ended, advance
+from regard.search.beam import Beam, FinishedHypotheses, advance
 from regard.search.constraints import Constraints, MaxLength, MinLength, NoRepeatNgram, Prefix, Suppress
 from regard.search.decode import DecodeConfig, SamplingConfig, decode
 from regard.search.greedy import filtered
-from regard.search.length import normalised
-from regard.search.step import Ensemble, Hypothesis
+from regard.search.length_penalty import normalised
+from regard.search.protocols import Ensemble, Hypothesis
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import VOCAB, tiny_model
 
@@ -119,7 +119,7 @@ def test_a_wide_beam_is_exhaustive_search(length_penalty: float) -> None:
 
 def test_one_step_of_the_beam_by_hand() -> None:
     """An end among the k best is put aside and its place filled; one behind them is not taken."""
-    beam, ended = Beam.start(1, 2, torch.device("cpu")), Ended.none(1, 2, torch.device("cpu"))
+    beam, ended = Beam.start(1, 2, torch.device("cpu")), FinishedHypotheses.none(1, 2, torch.device("cpu"))
     first = torch.tensor([letters(0.3, 0.2, 0.1, 0.4)] * 2, dtype=torch.float64).log()
     beam, ended, parents, _ = advance(beam, ended, first, alpha=0.0)
     assert beam.tokens[0, :, 1].tolist() == [A, B], "B moves up into the place of the end"

@@ -11,8 +11,8 @@ from fastapi import FastAPI
 
 from regard.serve.app import make_app
 from regard.serve.guard import Access
+from regard.serve.header_timeout import Patient
 from regard.serve.limits import Limits
-from regard.serve.patient import Patient
 from regard.serve.registry import Registry
 
 

@@ -16,8 +16,8 @@ from regard.bundle import Bundle
 from regard.search.decode import DecodeConfig
 from regard.serve.app import make_app
 from regard.serve.guard import OPEN, Access
+from regard.serve.inspect import Question, probe
 from regard.serve.limits import Limits
-from regard.serve.probe import Question, probe
 from regard.serve.registry import Registry
 from tests.serve.models import toy_captioner, toy_models
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import regard, toy_files, train_arguments
+from tests.cli.command import regard, toy_files, train_arguments
 from tests.serve.live import serving
 from tests.serve.models import toy_captioner, toy_models
 

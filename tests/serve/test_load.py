@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import regard as library
-from regard.serve import patient
+from regard.serve import header_timeout as patient
 from regard.serve.limits import Limits
 from regard.serve.queue import Queue
 from tests.serve.live import serving

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from regard.serve.jobs import Task
 from regard.serve.limits import Limits
 from regard.serve.queue import Full, Job, Queue, TooLate
-from regard.serve.works import Task
 
 LIMITS = Limits(queue=3, queue_seconds=0.3, linger_seconds=0.05)
 PATIENT = LIMITS.model_copy(update={"queue_seconds": 5.0})

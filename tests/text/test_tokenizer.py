@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import UserError
-from regard.text.dropout import BpeDropout
+from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import (
     ListTokenizer,
     SentencePieceTokenizer,
@@ -109,7 +109,7 @@ def test_bpe_dropout_is_a_pure_function_that_keeps_the_text() -> None:
 
 def test_bpe_dropout_is_the_same_in_another_process() -> None:
     code = (
-        "from regard.text.tokenizer import *; from regard.text.dropout import BpeDropout\n"
+        "from regard.text.tokenizer import *; from regard.text.bpe_dropout import BpeDropout\n"
         "t = train_tokenizer(['the green witch arrived'] * 20, TokenizerConfig(vocab_size=290))\n"
         "print(BpeDropout(t, 0.5)(t.encode(['the green witch arrived'] * 9), 5))"
     )

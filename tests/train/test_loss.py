@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.nn.attention import Look
+from regard.nn.attention import AttentionTrace
 from regard.text.vocab import PAD
 from regard.train.loss import (
     GuideConfig,
@@ -110,8 +110,8 @@ def test_r_drop_pulls_two_passes_together() -> None:
     torch.testing.assert_close(strong - weak, apart / 2)
 
 
-def looks(weights: torch.Tensor) -> list[Look]:
-    return [Look(*(weights,) * 6) for _ in range(3)]
+def traces(weights: torch.Tensor) -> list[AttentionTrace]:
+    return [AttentionTrace(*(weights,) * 6) for _ in range(3)]
 
 
 def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
@@ -119,7 +119,7 @@ def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
     weights = scores.softmax(-1)
     links = torch.zeros(2, 3, 5, dtype=torch.float64)
     links[0, 1, 2], links[1, 0, 3], links[1, 0, 4] = 1.0, 0.5, 0.5
-    found = misguidance(looks(weights), links, GuideConfig(layer=1, head=2))
+    found = misguidance(traces(weights), links, GuideConfig(layer=1, head=2))
     log = weights[:, 2].log()
     torch.testing.assert_close(found, -(log[0, 1, 2] + (log[1, 0, 3] + log[1, 0, 4]) / 2))
     found.backward()
@@ -129,7 +129,7 @@ def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
     assert not scores.grad[:, [0, 1, 3]].any(), "the other heads are free"
     assert GuideConfig().place(6) == 4 and GuideConfig().place(1) == 0
     with pytest.raises(UserError, match="no layer 1 with a head 4"):
-        misguidance(looks(weights), links, GuideConfig(layer=1, head=4))
+        misguidance(traces(weights), links, GuideConfig(layer=1, head=4))
     with pytest.raises(UserError, match="no layer 0"):
         misguidance([], links, GuideConfig())
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from regard.captioner import Captioner
-from regard.classifier import Classifier
-from regard.data.grammar import corpus
-from regard.data.pictures import save_picture
-from regard.data.shapes import scenes
-from regard.loading import FrontDoor, load
+from regard.data.builtin.grammar import corpus
+from regard.data.builtin.shapes import scenes
+from regard.data.images import save_picture
+from regard.pipelines.captioner import Captioner
+from regard.pipelines.classifier import Classifier
+from regard.pipelines.generator import Generator
+from regard.pipelines.load import Pipeline, load
+from regard.pipelines.translator import Translator
 from regard.train.recipe import load_recipe, recipe_folder, recipe_names
 from regard.train.run import Run, train
-from regard.translator import Translator
-from regard.writer import Writer
 from tests.conftest import write_pairs
 
 SMALL = (
@@ -50,7 +50,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> "Files":
 Files = dict[str, tuple[Path, ...]]
 
 
-def trained(name: str, files: Files, out: Path, *more: str, init: Path | None = None, device: str = "cpu") -> FrontDoor:
+def trained(name: str, files: Files, out: Path, *more: str, init: Path | None = None, device: str = "cpu") -> Pipeline:
     start = (f"train.init={init}",) if init else ()
     recipe = load_recipe(name, settings=(*SMALL, *more, *start))
     result = train(Run(recipe, files[recipe.task], None, out, device=device))
@@ -69,7 +69,7 @@ def test_every_recipe_trains_and_is_used(name: str, device: str, files: Files, t
     match model:
         case Translator():
             assert len(model.translate(["the witch arrived", "a cat"], max_len=5)) == 2
-        case Writer():
+        case Generator():
             assert model.generate("the", max_new_tokens=5).startswith("the")
         case Classifier():
             assert model.embed(["the cat", "a witch or two"]).shape == (2, model.model.d_model)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import environment, failed_in_one_line, regard, toy_files, train_arguments
+from tests.cli.command import environment, failed_in_one_line, regard, toy_files, train_arguments
 
 # Everything that has a state: BPE-dropout, dropout, EMA, accumulation, early-stopping counters, averaging.
 SETTINGS = (

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batching import BatchConfig, PairBatches, Position
-from regard.data.store import store_of
+from regard.data.batching import BatchConfig, PairBatches, StreamPosition
+from regard.data.pair_store import store_of
 from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
@@ -27,7 +27,7 @@ def trained(
     config = TrainConfig.parse({"lr": 1e-2, "warmup": 1, **options})
     trainer = Trainer(model, batches, None, Checkpoints(folder, 2), RunLog(folder), config)  # type: ignore[arg-type]
     model.train()
-    stream, progress = batches.stream(Position(0, 0)), Progress()
+    stream, progress = batches.stream(StreamPosition(0, 0)), Progress()
     for _ in range(steps):
         progress = trainer.update(stream, progress)
     return {name: tensor.clone() for name, tensor in weights_of(model).items()}

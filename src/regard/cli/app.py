@@ -82,7 +82,7 @@ def _fail(message: str) -> None:
 
 
 def _leave_if_stopped(error: Exception) -> None:
-    from regard.train.stop import Stopped
+    from regard.train.signals import Stopped
 
     if isinstance(error, Stopped):
         print(f"regard: saved at step {error.step}; the same command with --resume goes on", file=sys.stderr)

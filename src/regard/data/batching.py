@@ -17,8 +17,8 @@ from pydantic import Field
 
 from regard.config import Config
 from regard.data.batch import Batch, Ragged, collate, edge, edges
-from regard.data.links import Guide
-from regard.data.store import PairStore
+from regard.data.pair_store import PairStore
+from regard.data.word_alignments import Guide
 
 
 class BatchConfig(Config):
@@ -36,7 +36,7 @@ Resample = Callable[[Sequence[Sequence[int]], int], list[list[int]]]
 Collate = Callable[[Ragged, Ragged, int | None], Batch]
 
 
-class Position(NamedTuple):
+class StreamPosition(NamedTuple):
     """A place in the endless stream of batches."""
 
     epoch: int
@@ -78,13 +78,13 @@ class Batches(ABC):
     def batch(self, epoch: int, index: int) -> Batch:
         return self._collate(self.plan(epoch)[index], epoch, index)
 
-    def stream(self, start: Position) -> Iterator[tuple[Position, Batch]]:
+    def stream(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, Batch]]:
         """Every batch from `start` on, epoch after epoch, each with the position that follows it."""
         if self.config.workers == 0:
             yield from ((after, self._collate(*work)) for after, work in self._schedule(start))
             return
         with ThreadPoolExecutor(self.config.workers) as pool:
-            ahead: deque[tuple[Position, Future[Batch]]] = deque()
+            ahead: deque[tuple[StreamPosition, Future[Batch]]] = deque()
             try:
                 for after, work in self._schedule(start):
                     ahead.append((after, pool.submit(self._collate, *work)))
@@ -95,12 +95,12 @@ class Batches(ABC):
                 for _, future in ahead:
                     future.cancel()
 
-    def _schedule(self, start: Position) -> Iterator[tuple[Position, tuple[NDArray[np.int64], int, int]]]:
+    def _schedule(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, tuple[NDArray[np.int64], int, int]]]:
         epoch, index = start
         while True:
             order = self.plan(epoch)
             while index < len(order):
-                after = Position(epoch, index + 1) if index + 1 < len(order) else Position(epoch + 1, 0)
+                after = StreamPosition(epoch, index + 1) if index + 1 < len(order) else StreamPosition(epoch + 1, 0)
                 yield after, (order[index], epoch, index)
                 index += 1
             epoch, index = epoch + 1, 0

@@ -17,20 +17,20 @@ from typing import BinaryIO
 from regard.errors import UserError
 from regard.text.clean import clean
 
-Pair = tuple[str, str]
+SentencePair = tuple[str, str]
 
 # What can be wrong with a line, and whether the pair is used all the same once it is mended.
 MENDED = {"byte order mark removed", "carriage return removed"}
 
 
 @dataclass(frozen=True)
-class Problem:
+class BadLine:
     """Why a pair cannot be used."""
 
     kind: str
 
 
-Record = tuple[bytes | str, bytes | str] | Problem
+RawPair = tuple[bytes | str, bytes | str] | BadLine
 
 
 @dataclass
@@ -76,13 +76,13 @@ class Corpus:
     def format(self) -> str:
         return Path(self.paths[0].name.removesuffix(".gz")).suffix
 
-    def pairs(self, report: Report) -> Iterator[Pair]:
+    def pairs(self, report: Report) -> Iterator[SentencePair]:
         """The clean pairs in order; `report` counts what was read, mended and left out."""
         for number, record in enumerate(self._records(), start=1):
             report.lines = number
             sides = record if isinstance(record, tuple) else (record,)
             texts = [self._mend(side, number, report) for side in sides]
-            if problem := next((t for t in texts if isinstance(t, Problem)), None):
+            if problem := next((t for t in texts if isinstance(t, BadLine)), None):
                 report.add(problem.kind, number)
                 continue
             report.used += 1
@@ -92,7 +92,7 @@ class Corpus:
         """SHA-256 of the files' bytes and of how they are read."""
         return fingerprint_files(self.paths, f"{self.format} {self.langs} {self.max_chars}")
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[RawPair]:
         if len(self.paths) == 2:
             yield from _aligned(*self.paths)
         elif self.format == ".tsv":
@@ -100,26 +100,26 @@ class Corpus:
         else:
             yield from _jsonl(self.paths[0], self.langs)
 
-    def _mend(self, raw: "bytes | str | Problem", number: int, report: Report) -> "str | Problem":
-        if isinstance(raw, Problem):
+    def _mend(self, raw: "bytes | str | BadLine", number: int, report: Report) -> "str | BadLine":
+        if isinstance(raw, BadLine):
             return raw
         if isinstance(raw, bytes):
             raw = decode_line(raw, number, report, first=number == 1)
-        if isinstance(raw, Problem):
+        if isinstance(raw, BadLine):
             return raw
         if "\0" in raw:
-            return Problem("NUL character")
+            return BadLine("NUL character")
         if any("\ud800" <= c <= "\udfff" for c in raw):
-            return Problem("lone surrogate")
+            return BadLine("lone surrogate")
         text = clean(raw)
         if not text:
-            return Problem("empty side")
+            return BadLine("empty side")
         if len(text) > self.max_chars:
-            return Problem(f"over {self.max_chars:,} characters")
+            return BadLine(f"over {self.max_chars:,} characters")
         return text
 
 
-def decode_line(raw: bytes, number: int, report: Report, *, first: bool, end: bytes = b"") -> str | Problem:
+def decode_line(raw: bytes, number: int, report: Report, *, first: bool, end: bytes = b"") -> str | BadLine:
     """Line `number` as text, without the mark that may open a file (`first`) and a carriage return before `end`."""
     if first and raw.startswith(b"\xef\xbb\xbf"):
         report.add("byte order mark removed", number)
@@ -130,8 +130,8 @@ def decode_line(raw: bytes, number: int, report: Report, *, first: bool, end: by
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        return Problem("invalid UTF-8")
-    return Problem("NUL character") if "\0" in text else text
+        return BadLine("invalid UTF-8")
+    return BadLine("NUL character") if "\0" in text else text
 
 
 def fingerprint_files(paths: Sequence[Path], how: str) -> str:
@@ -178,16 +178,16 @@ def _aligned(src: Path, tgt: Path) -> Iterator[tuple[bytes, bytes]]:
         )
 
 
-def _tsv(path: Path) -> Iterator[Record]:
+def _tsv(path: Path) -> Iterator[RawPair]:
     for line in read_lines(path):
         columns = line.split(b"\t")
         if len(columns) == 2:
             yield columns[0], columns[1]
         else:
-            yield Problem("not two tab-separated columns")
+            yield BadLine("not two tab-separated columns")
 
 
-def _jsonl(path: Path, langs: tuple[str, str] | None) -> Iterator[Record]:
+def _jsonl(path: Path, langs: tuple[str, str] | None) -> Iterator[RawPair]:
     for line in read_lines(path):
         try:
             sides: dict[str, str] = json.loads(line)["translation"]
@@ -197,4 +197,4 @@ def _jsonl(path: Path, langs: tuple[str, str] | None) -> Iterator[Record]:
             langs = (first, second)  # the first good line decides which language is the source
             yield sides[first], sides[second]
         except (ValueError, KeyError, TypeError, RecursionError):
-            yield Problem('not {"translation": {…, …}} with both languages')
+            yield BadLine('not {"translation": {…, …}} with both languages')

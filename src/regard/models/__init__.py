@@ -5,9 +5,9 @@ from typing import Any
 
 from regard.config import Config
 from regard.errors import UserError
-from regard.models.decoder import DecoderOnly, DecoderOnlyConfig
-from regard.models.encdec import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
-from regard.models.encoder import EncoderOnly, EncoderOnlyConfig
+from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
+from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 
 ModelConfig = TransformerConfig | EncoderDecoderConfig | DecoderOnlyConfig | EncoderOnlyConfig
 Model = EncoderDecoder | DecoderOnly | EncoderOnly

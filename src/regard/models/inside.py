@@ -8,27 +8,27 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.models.parts import Looks
+from regard.models.protocols import AttentionTraces
 from regard.models.record import KINDS, AttentionRecord, HeadRecord, Weights
-from regard.nn.attention import Look
+from regard.nn.attention import AttentionTrace
 
 
-def record_of(looks: Looks, source: tuple[str, ...], target: tuple[str, ...]) -> AttentionRecord:
+def record_of(traces: AttentionTraces, source: tuple[str, ...], target: tuple[str, ...]) -> AttentionRecord:
     """Of a batch of one sentence, with the tokens that it consists of"""
     sizes = {"encoder": (len(source), len(source)), "decoder": (len(target),) * 2, "cross": (len(target), len(source))}
     encoder, decoder, cross = (
-        _stacked([look.weights for look in getattr(looks, kind)], *sizes[kind]) for kind in KINDS
+        _stacked([trace.weights for trace in getattr(traces, kind)], *sizes[kind]) for kind in KINDS
     )
     return AttentionRecord(source, target, encoder, decoder, cross)
 
 
-def head_of(looks: Looks, record: AttentionRecord, kind: str, layer: int, head: int) -> HeadRecord:
+def head_of(traces: AttentionTraces, record: AttentionRecord, kind: str, layer: int, head: int) -> HeadRecord:
     """One head of the same sentence"""
     weights = record.only(layer, head, kind).weights(kind)
     if not weights.size:
         raise UserError(f"this model has no {kind} attention to look at")
-    look: Look = getattr(looks, kind)[layer]
-    q, k, v, scores, mask, _ = (_array(part[0, head]) for part in look)
+    trace: AttentionTrace = getattr(traces, kind)[layer]
+    q, k, v, scores, mask, _ = (_array(part[0, head]) for part in trace)
     return HeadRecord(kind, layer, head, *record.tokens(kind), q, k, v, scores, mask.astype(bool), weights[0, 0])
 
 

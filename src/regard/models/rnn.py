@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.models.parts import Decoded, Memory
-from regard.nn.attention import Look, look
+from regard.models.protocols import Decoded, Memory
+from regard.nn.attention import AttentionTrace, attend_traced
 from regard.nn.recurrent import BidirectionalLayer, ForwardLayer, Recurrent, RecurrentState, last
 from regard.nn.scores import make_score
 from regard.text.vocab import PAD
@@ -71,7 +71,7 @@ class RnnEncoder(nn.Module):
         self.bidirectional = config.bidirectional
         self.d_model = config.d_model
 
-    def forward(self, src: Tensor, need_look: bool = False) -> Memory:
+    def forward(self, src: Tensor, need_trace: bool = False) -> Memory:
         """src [B, S] ids; the summary is the last state (of both directions: each at the end of its way)"""
         mask = src != PAD
         lengths = mask.sum(1)
@@ -115,15 +115,15 @@ class RnnDecoder(nn.Module):
             self.join = nn.Linear(d + d_memory, d) if feeds else None
             self.d_out = d if feeds else d + d_memory
 
-    def forward(self, ids: Tensor, memory: Memory | None, need_look: bool = False) -> Decoded:
+    def forward(self, ids: Tensor, memory: Memory | None, need_trace: bool = False) -> Decoded:
         """ids [B, T] → [B, T, d_out], and the look of attention, as of one head"""
         x, state = self.dropout(self.tokens(ids)), self.start(memory, len(ids)).rnn
-        seen: Look | None
+        seen: AttentionTrace | None
         if memory is not None and self.attends and self.config.context == "input":
             hidden, seen = self._feed_all(x, state, memory)
         else:
             hidden, _, seen = self._run(x, state, memory)
-        cross = [Look(*(t[:, None] for t in seen))] if need_look and seen is not None else []
+        cross = [AttentionTrace(*(t[:, None] for t in seen))] if need_trace and seen is not None else []
         return Decoded(self.dropout(hidden), [], cross)
 
     def start(self, memory: Memory | None, rows: int) -> RnnState:
@@ -144,7 +144,7 @@ class RnnDecoder(nn.Module):
 
     def _run(
         self, x: Tensor, state: RecurrentState, memory: Memory | None
-    ) -> tuple[Tensor, RecurrentState, Look | None]:
+    ) -> tuple[Tensor, RecurrentState, AttentionTrace | None]:
         """h_t = RNN(x_t, h_{t−1});  α = softmax(e(h_t, H));  c_t = Σ α_j h_j;  → [c_t ; h_t]"""
         h, state = self.rnn(x, state)
         if memory is None or not self.attends:
@@ -152,7 +152,7 @@ class RnnDecoder(nn.Module):
         seen = self._look(h, memory)
         return torch.cat([seen.output, h], dim=-1), state, seen
 
-    def _feed_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, Look]:
+    def _feed_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, AttentionTrace]:
         hidden, steps = [], []
         for t in range(x.shape[1]):
             h, state, seen = self._feed(x[:, t : t + 1], state, memory)
@@ -160,7 +160,7 @@ class RnnDecoder(nn.Module):
             steps.append(seen)
         return torch.cat(hidden, dim=1), _one_behind_the_other(steps)
 
-    def _feed(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, RecurrentState, Look]:
+    def _feed(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, RecurrentState, AttentionTrace]:
         """q = [h_{t−1} ; x_t];  c = Σ softmax(e(q, H)) h_j;  z = ReLU(W_c [x_t ; c] + b_c);  h_t = RNN(z, h_{t−1})"""
         assert self.join is not None
         q = torch.cat([state.h[:, -1:].to(x.dtype), x], dim=-1)
@@ -169,14 +169,16 @@ class RnnDecoder(nn.Module):
         h, state = self.rnn(z, state)
         return h, state, seen
 
-    def _look(self, q: Tensor, memory: Memory) -> Look:
-        return look(q, memory.values, memory.values, self.score, memory.mask[:, None, :], self.config.normalise)
+    def _look(self, q: Tensor, memory: Memory) -> AttentionTrace:
+        return attend_traced(
+            q, memory.values, memory.values, self.score, memory.mask[:, None, :], self.config.normalise
+        )
 
 
-def _one_behind_the_other(steps: list[Look]) -> Look:
+def _one_behind_the_other(steps: list[AttentionTrace]) -> AttentionTrace:
     """Looks of one query each at the same keys → one of all queries"""
     q, scores, mask, weights = (torch.cat([getattr(step, name) for step in steps], dim=1) for name in _OF_QUERIES)
-    return Look(q, steps[0].k, steps[0].v, scores, mask, weights)
+    return AttentionTrace(q, steps[0].k, steps[0].v, scores, mask, weights)
 
 
 _OF_QUERIES = ("q", "scores", "mask", "weights")

@@ -8,17 +8,17 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.models.blocks import DecoderLayer, EncoderLayer, LayerConfig
-from regard.models.parts import Decoded, Memory, mean_of, present
-from regard.nn.attention import Heads, Look, SelfAttention
-from regard.nn.cache import KeyValue
+from regard.models.layers import DecoderLayer, EncoderLayer, LayerConfig
+from regard.models.protocols import Decoded, Memory, mean_of, present
+from regard.nn.attention import AttentionTrace, Heads, SelfAttention
 from regard.nn.embedding import Add, Concatenate, Embedding
+from regard.nn.kv_cache import KeyValue
 from regard.nn.mixers import BidirectionalStateSpace, LinearAttention, StateSpace, Window
 from regard.nn.positions import POSITIONS
 from regard.nn.residual import NORMS
 from regard.text.vocab import PAD
 
-Position = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
+PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 
 
 class StackConfig(Config):
@@ -39,7 +39,7 @@ class StackConfig(Config):
     activation: Literal["gelu", "relu", "swiglu"] = "gelu"
     bias: bool = True
     """Whether the linear maps of a layer have one."""
-    positions: Position = "sinusoidal"
+    positions: PositionKind = "sinusoidal"
     join: Literal["add", "concatenate"] = "add"
     """How token and position meet: added, or concatenated and mixed by a matrix."""
     max_len: int = Field(1024, ge=1)
@@ -99,7 +99,7 @@ class StackConfig(Config):
 
 class SsmConfig(StackConfig):
     kind: Literal["ssm"] = "ssm"  # type: ignore[assignment]
-    positions: Position = "none"
+    positions: PositionKind = "none"
     d_state: int = Field(16, ge=1)
 
     def mixer(self, causal: bool) -> nn.Module | None:
@@ -129,18 +129,18 @@ class StackEncoder(nn.Module):
         self.norm = _last_norm(config)
         self.d_model = config.d_model
 
-    def forward(self, src: Tensor, need_look: bool = False) -> Memory:
+    def forward(self, src: Tensor, need_trace: bool = False) -> Memory:
         """src [B, S] ids"""
         assert self.embedding is not None
-        return self.encode(self.embedding(src), src != PAD, need_look)
+        return self.encode(self.embedding(src), src != PAD, need_trace)
 
-    def encode(self, x: Tensor, mask: Tensor, need_look: bool = False) -> Memory:
-        looks: list[Look | None] = []
+    def encode(self, x: Tensor, mask: Tensor, need_trace: bool = False) -> Memory:
+        traces: list[AttentionTrace | None] = []
         for layer in self.layers:
-            x, look = layer(x, mask[:, None, None, :], need_look)
-            looks.append(look)
+            x, trace = layer(x, mask[:, None, None, :], need_trace)
+            traces.append(trace)
         x = self.norm(x)
-        return Memory(x, mask, mean_of(x, mask), present(looks))
+        return Memory(x, mask, mean_of(x, mask), present(traces))
 
 
 @dataclass(frozen=True)
@@ -176,15 +176,15 @@ class StackDecoder(nn.Module):
         self.d_out = config.d_model
         self.max_len = config.longest
 
-    def forward(self, ids: Tensor, memory: Memory | None, need_look: bool = False) -> Decoded:
-        return self.decode(self.embedding(ids), memory, None, need_look)
+    def forward(self, ids: Tensor, memory: Memory | None, need_trace: bool = False) -> Decoded:
+        return self.decode(self.embedding(ids), memory, None, need_trace)
 
-    def decode(self, x: Tensor, memory: Memory | None, mask: Tensor | None, need_look: bool = False) -> Decoded:
+    def decode(self, x: Tensor, memory: Memory | None, mask: Tensor | None, need_trace: bool = False) -> Decoded:
         """x [B, T, D]; mask: of x's own places, beside the causal one"""
-        own: list[Look | None] = []
-        cross: list[Look | None] = []
+        own: list[AttentionTrace | None] = []
+        cross: list[AttentionTrace | None] = []
         for layer, source in zip(self.layers, self._sources(memory), strict=True):
-            x, of_own, of_source = layer(x, source, None if memory is None else memory.may_attend, mask, need_look)
+            x, of_own, of_source = layer(x, source, None if memory is None else memory.may_attend, mask, need_trace)
             own.append(of_own)
             cross.append(of_source)
         return Decoded(self.norm(x), present(own), present(cross))

@@ -8,16 +8,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.nn.cache import KeyValue
+from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
 from regard.nn.positions import alibi, rotate
 from regard.nn.scores import make_score, score_named
 
-Score = Callable[[Tensor, Tensor], Tensor]
+ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 
 
-class Look(NamedTuple):
+class AttentionTrace(NamedTuple):
     """Attention at work: what was compared, how well it fitted, and the weights that came of it."""
 
     q: Tensor
@@ -37,17 +37,17 @@ class Look(NamedTuple):
     def output(self) -> Tensor:
         return self.weights @ self.v
 
-    def part(self, rows: slice, columns: slice) -> "Look":
+    def part(self, rows: slice, columns: slice) -> "AttentionTrace":
         """Of these queries, and of these keys"""
         q, k, v = self.q[..., rows, :], self.k[..., columns, :], self.v[..., columns, :]
-        return Look(q, k, v, *(square[..., rows, columns] for square in self[3:]))
+        return AttentionTrace(q, k, v, *(square[..., rows, columns] for square in self[3:]))
 
 
 def attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    score: str | Score = "scaled-dot",
+    score: str | ScoreFunction = "scaled-dot",
     mask: Tensor | None = None,
     normalise: str = "softmax",
     bias: Tensor | None = None,
@@ -57,26 +57,26 @@ def attend(
     q [..., Tq, Dq], k [..., Tk, Dk], v [..., Tk, Dv], mask broadcastable to [..., Tq, Tk] with True = may attend,
     bias likewise, added to the scores → output [..., Tq, Dv], weights [..., Tq, Tk]
     """
-    seen = look(q, k, v, score, mask, normalise, bias)
+    seen = attend_traced(q, k, v, score, mask, normalise, bias)
     return seen.output, seen.weights
 
 
-def look(
+def attend_traced(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    score: str | Score = "scaled-dot",
+    score: str | ScoreFunction = "scaled-dot",
     mask: Tensor | None = None,
     normalise: str = "softmax",
     bias: Tensor | None = None,
-) -> Look:
+) -> AttentionTrace:
     """`attend` with everything that led to its output"""
     if normalise not in NORMALISERS:
         raise UserError(f"normaliser '{normalise}' is unknown; choose one of {', '.join(NORMALISERS)}")
     e = (score_named(score) if isinstance(score, str) else score)(q, k)
     e = e if bias is None else e + bias
     weights = NORMALISERS[normalise](e, mask)
-    return Look(q, k, v, e, _everywhere(mask, e), weights)
+    return AttentionTrace(q, k, v, e, _everywhere(mask, e), weights)
 
 
 def attend_fused(
@@ -149,10 +149,10 @@ class MultiHeadAttention(nn.Module):
         memory: KeyValue,
         mask: Tensor | None = None,
         causal: bool = False,
-        need_look: bool = False,
-    ) -> tuple[Tensor, Look | None]:
+        need_trace: bool = False,
+    ) -> tuple[Tensor, AttentionTrace | None]:
         """Queries from x [B, Tq, D] → output [B, Tq, D], and the look [B, H, …] of each head where it is asked for."""
-        return self.weigh(self.queries(x), memory, mask, causal, need_look)
+        return self.weigh(self.queries(x), memory, mask, causal, need_trace)
 
     def weigh(
         self,
@@ -160,12 +160,12 @@ class MultiHeadAttention(nn.Module):
         memory: KeyValue,
         mask: Tensor | None,
         causal: bool,
-        need_look: bool,
+        need_trace: bool,
         bias: Tensor | None = None,
-    ) -> tuple[Tensor, Look | None]:
+    ) -> tuple[Tensor, AttentionTrace | None]:
         """The look comes from the plain form; without it the fused one runs, where it computes the same."""
         k, v = memory
-        if self.fused and not need_look:
+        if self.fused and not need_trace:
             dropout = self.dropout if self.training else 0.0
             # Half-precision keys come from autocast, a bias from plain arithmetic.
             heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype), dropout)
@@ -174,7 +174,7 @@ class MultiHeadAttention(nn.Module):
             mask = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
         if self.n_kv_heads != self.n_heads:
             k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
-        seen = look(q, k, v, self.score, mask, self.normalise, bias)
+        seen = attend_traced(q, k, v, self.score, mask, self.normalise, bias)
         return self._join(F.dropout(seen.weights, self.dropout, self.training) @ v), seen
 
     def _join(self, heads: Tensor) -> Tensor:
@@ -190,11 +190,11 @@ class SelfAttention(MultiHeadAttention):
         self.positions = positions
 
     def forward(  # type: ignore[override]  # its keys and values are its own
-        self, x: Tensor, mask: Tensor | None = None, need_look: bool = False
-    ) -> tuple[Tensor, Look | None]:
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False
+    ) -> tuple[Tensor, AttentionTrace | None]:
         """x [B, T, D] → [B, T, D], and the look of each head where it is asked for"""
         q, memory = self._placed(x, 0)
-        return self.weigh(q, memory, mask, self.causal, need_look, self._bias(q, memory))
+        return self.weigh(q, memory, mask, self.causal, need_trace, self._bias(q, memory))
 
     def start(self, rows: int, like: Tensor) -> KeyValue:
         nothing = like.new_empty(rows, self.n_kv_heads, 0, like.shape[-1] // self.n_heads)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.nn.attention import Heads, Look, MultiHeadAttention, look
-from regard.nn.linear import (
+from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, attend_traced
+from regard.nn.linear_attention import (
     FEATURES,
     LinearState,
     add,
@@ -22,9 +22,9 @@ from regard.nn.linear import (
 )
 from regard.nn.masks import causal_mask
 from regard.nn.recurrent import flip
-from regard.nn.ssm import SelectiveStateSpace, SsmState
+from regard.nn.state_space import SelectiveStateSpace, SsmState
 
-Mixed = tuple[Tensor, Look | None]
+Mixed = tuple[Tensor, AttentionTrace | None]
 
 
 class LinearAttention(MultiHeadAttention):
@@ -39,12 +39,12 @@ class LinearAttention(MultiHeadAttention):
         self.feature = FEATURES[feature]
         self.by_sum = feature != "identity"
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:  # type: ignore[override]
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:  # type: ignore[override]
         q, k, v = self._mapped(x)
-        if need_look:
+        if need_trace:
             square = causal_mask(q.shape[-2], k.shape[-2], q.device) if self.causal else mask
             weights = linear_weights(q, k, self.by_sum, square)
-            seen = look(q, k, v, "dot", square, "none")._replace(weights=weights)
+            seen = attend_traced(q, k, v, "dot", square, "none")._replace(weights=weights)
             return self._join(seen.output), seen
         if self.causal:
             return self._join(causal_linear_attention(q, k, v, self.by_sum)), None
@@ -72,7 +72,7 @@ class StateSpace(nn.Module):
         super().__init__()
         self.ahead = SelectiveStateSpace(d_model, d_state)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:
         return self.ahead(x), None
 
     def start(self, rows: int, like: Tensor) -> SsmState:
@@ -90,7 +90,7 @@ class BidirectionalStateSpace(nn.Module):
         self.ahead = SelectiveStateSpace(d_model, d_state)
         self.back = SelectiveStateSpace(d_model, d_state)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:
         lengths = torch.full((len(x),), x.shape[1], device=x.device) if mask is None else mask[:, 0, 0].sum(-1)
         return self.ahead(x) + flip(self.back(flip(x, lengths)), lengths), None
 
@@ -111,7 +111,7 @@ class Window(nn.Module):
         self.window = window
         self.join = nn.Linear(window * d_model, d_model)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_look: bool = False) -> Mixed:
+    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:
         return self._slide(torch.cat([self.start(len(x), x).inputs, x], dim=1)), None
 
     def start(self, rows: int, like: Tensor) -> WindowState:

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.search.constraints import Constraints
-from regard.search.length import length_norm, normalised
-from regard.search.step import Candidates, Hypothesis, Stepper, Watcher
+from regard.search.length_penalty import length_penalty_factor, normalised
+from regard.search.protocols import Hypothesis, SearchStep, Stepper, Watcher
 from regard.text.vocab import BOS, EOS
 
 
 @dataclass(frozen=True)
-class Ended:
+class FinishedHypotheses:
     """The best hypotheses of each sentence that have ended: [N, k], −∞ where there is none yet."""
 
     scores: Tensor
@@ -23,22 +23,24 @@ class Ended:
     """How many have ended in all, [N]"""
 
     @classmethod
-    def none(cls, n: int, k: int, device: torch.device) -> "Ended":
+    def none(cls, n: int, k: int, device: torch.device) -> "FinishedHypotheses":
         empty = torch.full((n, k), -torch.inf, dtype=torch.float64, device=device)
         tokens = torch.full((n, k, 1), BOS, device=device)
         return cls(empty, empty, tokens, torch.zeros(n, dtype=torch.int64, device=device))
 
-    def add(self, scores: Tensor, log_probs: Tensor, tokens: Tensor) -> "Ended":
+    def add(self, scores: Tensor, log_probs: Tensor, tokens: Tensor) -> "FinishedHypotheses":
         """Take in candidates [N, c] (score −∞: not ended) with tokens [N, c, t]; keep the best k."""
         k, t = self.scores.shape[1], tokens.shape[2]
         padded = torch.nn.functional.pad(self.tokens, (0, t - self.tokens.shape[2]), value=EOS)
         best, index = torch.cat([self.scores, scores], dim=1).topk(k, dim=1)
         kept = torch.cat([self.log_probs, log_probs], dim=1).gather(1, index)
         chosen = torch.cat([padded, tokens], dim=1).gather(1, index[:, :, None].expand(-1, -1, t))
-        return Ended(best, kept, chosen, self.counts + (scores > -torch.inf).sum(1))
+        return FinishedHypotheses(best, kept, chosen, self.counts + (scores > -torch.inf).sum(1))
 
-    def select(self, sentences: Tensor) -> "Ended":
-        return Ended(self.scores[sentences], self.log_probs[sentences], self.tokens[sentences], self.counts[sentences])
+    def select(self, sentences: Tensor) -> "FinishedHypotheses":
+        return FinishedHypotheses(
+            self.scores[sentences], self.log_probs[sentences], self.tokens[sentences], self.counts[sentences]
+        )
 
     def hypotheses(self, sentence: int, n_best: int) -> list[Hypothesis]:
         found = []
@@ -66,7 +68,7 @@ class Beam:
 
     def best_possible(self, limits: Tensor, alpha: float) -> Tensor:
         """[N]: the score that the best alive would have, were the rest of it certain and of the best length."""
-        norms = torch.tensor([length_norm(int(limit) + 1, alpha) for limit in limits.tolist()])
+        norms = torch.tensor([length_penalty_factor(int(limit) + 1, alpha) for limit in limits.tolist()])
         return self.log_probs.amax(1) / norms.to(self.log_probs)
 
 
@@ -88,7 +90,7 @@ def beam_search(
     n, device = batch.size, batch.src.device
     spread = torch.arange(n, device=device).repeat_interleave(k)
     state, constraints = model.start(batch).select(spread), constraints.select(spread)
-    beam, ended = Beam.start(n, k, device), Ended.none(n, k, device)
+    beam, ended = Beam.start(n, k, device), FinishedHypotheses.none(n, k, device)
     sentences = torch.arange(n, device=device)
     results: list[list[Hypothesis]] = [[] for _ in range(n)]
     while len(sentences):
@@ -111,7 +113,9 @@ def beam_search(
     return results
 
 
-def advance(beam: Beam, ended: Ended, log_probs: Tensor, alpha: float) -> tuple[Beam, Ended, Tensor, Candidates]:
+def advance(
+    beam: Beam, ended: FinishedHypotheses, log_probs: Tensor, alpha: float
+) -> tuple[Beam, FinishedHypotheses, Tensor, SearchStep]:
     """One step: log_probs [N·k, V] → the beam and the ended after it, each new hypothesis's parent [N, k], and what
     there was to choose from.
 
@@ -137,5 +141,5 @@ def advance(beam: Beam, ended: Ended, log_probs: Tensor, alpha: float) -> tuple[
     tokens = tokens.gather(1, order[:, :, None].expand(-1, -1, tokens.shape[2]))
     taken = torch.arange(order.shape[1], device=order.device).expand_as(order).masked_fill(alive == -torch.inf, -1)
     places = torch.full_like(ids, -1).scatter(1, order, taken)
-    seen = Candidates(torch.arange(n, device=ids.device), top, parents, ids, places)
+    seen = SearchStep(torch.arange(n, device=ids.device), top, parents, ids, places)
     return Beam(alive, tokens), ended, parents.gather(1, order), seen

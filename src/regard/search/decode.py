@@ -21,8 +21,8 @@ from regard.search.constraints import (
     Prefix,
     Suppress,
 )
-from regard.search.greedy import Drawn, Likeliest, follow
-from regard.search.step import Hypothesis, Renumbered, Stepper, Watcher
+from regard.search.greedy import GreedyChoice, SampledChoice, follow
+from regard.search.protocols import Hypothesis, Renumbered, Stepper, Watcher
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 
@@ -71,12 +71,12 @@ def decode(
     if config.sampling is not None:
         return _sample(model, batch, constraints, config, config.sampling, watch)
     if config.beam == 1:
-        found = follow(model, batch, constraints, Likeliest(), config.length_penalty, watch)
+        found = follow(model, batch, constraints, GreedyChoice(), config.length_penalty, watch)
         return [[hypothesis] for hypothesis in found]
     return beam_search(model, batch, constraints, limits, config.beam, config.n_best, config.length_penalty, watch)
 
 
-def written(
+def sample_tokens(
     model: Stepper, batch: Batch, prefix: Sequence[int], room: int, config: SamplingConfig, place: int
 ) -> Iterator[int]:
     """Up to `room` tokens that follow the prefix in the one row of the batch, each as soon as it is drawn.
@@ -84,7 +84,7 @@ def written(
     `place` numbers the draws, so that a text that is read again from its middle goes on with fresh ones.
     """
     seeds = _row_seeds(batch, 1, config.seed)
-    choose = Drawn(seeds, config.temperature, config.top_k, config.top_p)
+    choose = SampledChoice(seeds, config.temperature, config.top_k, config.top_p)
     ids, state = [BOS, *prefix], model.start(batch)
     for token in ids[:-1]:
         _, state = _step(model, state, token, batch)
@@ -134,7 +134,7 @@ def _sample(
 ) -> list[list[Hypothesis]]:
     n = config.n_best
     spread = torch.arange(batch.size, device=batch.src.device).repeat_interleave(n)
-    choice = Drawn(_row_seeds(batch, n, sampling.seed), sampling.temperature, sampling.top_k, sampling.top_p)
+    choice = SampledChoice(_row_seeds(batch, n, sampling.seed), sampling.temperature, sampling.top_k, sampling.top_p)
     seen = None if watch is None else Renumbered(watch, spread)  # samples of one sentence are shown as such
     found = follow(model, batch.select(spread), constraints.select(spread), choice, config.length_penalty, seen)
     groups = [found[i : i + n] for i in range(0, len(found), n)]

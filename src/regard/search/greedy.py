@@ -10,12 +10,12 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.search.constraints import Constraints
-from regard.search.length import normalised
-from regard.search.step import Candidates, Hypothesis, Stepper, Watcher
+from regard.search.length_penalty import normalised
+from regard.search.protocols import Hypothesis, SearchStep, Stepper, Watcher
 from regard.text.vocab import BOS, EOS
 
 
-class Choice(Protocol):
+class TokenChoice(Protocol):
     """How the next token is taken from its log-probabilities."""
 
     def __call__(self, log_probs: Tensor, place: int) -> Tensor:
@@ -26,7 +26,7 @@ class Choice(Protocol):
 
 
 @dataclass(frozen=True)
-class Likeliest:
+class GreedyChoice:
     def __call__(self, log_probs: Tensor, place: int) -> Tensor:
         return log_probs.argmax(-1)
 
@@ -35,7 +35,7 @@ class Likeliest:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledChoice:
     """Sampling with temperature, among the top_k tokens and the fewest that hold top_p of the probability.
 
     `seeds` [R] belong to the rows, so that a sentence draws the same whatever stands beside it.
@@ -55,9 +55,9 @@ class Drawn:
         last = (ranked > 0).sum(-1, keepdim=True) - 1  # rounding must not reach what was filtered out
         return ids.gather(1, index.minimum(last)).squeeze(1)
 
-    def select(self, rows: Tensor) -> "Drawn":
+    def select(self, rows: Tensor) -> "SampledChoice":
         seeds = tuple(self.seeds[i] for i in rows.tolist())
-        return Drawn(seeds, self.temperature, self.top_k, self.top_p)
+        return SampledChoice(seeds, self.temperature, self.top_k, self.top_p)
 
 
 def filtered(log_probs: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
@@ -76,7 +76,7 @@ def follow(
     model: Stepper,
     batch: Batch,
     constraints: Constraints,
-    choose: Choice,
+    choose: TokenChoice,
     length_penalty: float,
     watch: Watcher | None = None,
 ) -> list[Hypothesis]:
@@ -108,10 +108,10 @@ def follow(
     return _all(found)
 
 
-def _seen(rows: Tensor, total: Tensor, ids: Tensor) -> Candidates:
+def _seen(rows: Tensor, total: Tensor, ids: Tensor) -> SearchStep:
     """A step of one hypothesis a row as a beam of one"""
     first = torch.zeros_like(ids)[:, None]
-    return Candidates(rows, total[:, None], first, ids[:, None], first.masked_fill(ids[:, None] == EOS, -1))
+    return SearchStep(rows, total[:, None], first, ids[:, None], first.masked_fill(ids[:, None] == EOS, -1))
 
 
 def _all(found: Sequence[Hypothesis | None]) -> list[Hypothesis]:

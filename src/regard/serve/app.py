@@ -12,14 +12,15 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 
 from regard import __version__
-from regard.serve import libretranslate, openai, tracing, v1
-from regard.serve.desk import Desk
+from regard.serve.dispatch import Desk
+from regard.serve.errors import add_handlers
 from regard.serve.guard import Access, Guard
 from regard.serve.limits import Limits
-from regard.serve.problems import add_handlers
 from regard.serve.queue import Queue
 from regard.serve.registry import Registry
-from regard.serve.traces import Traces
+from regard.serve.routes import libretranslate, openai, v1
+from regard.serve.routes import trace as tracing
+from regard.serve.trace_store import Traces
 
 STATIC = Path(__file__).parent / "static"
 

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 
 from starlette.responses import Response
 
+from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
-from regard.serve.problems import Problem
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -66,7 +66,7 @@ class Guard:
                     return
                 self._check_token(headers)
             body = await self._body(headers, receive)
-        except Problem as problem:
+        except ApiError as problem:
             await problem.response()(scope, receive, send)
             return
         await self.app(scope, _replay(body, receive), send)
@@ -75,7 +75,7 @@ class Guard:
         given = headers.get("host", "")
         host = given.split("]")[0] + "]" if given.startswith("[") else given.rsplit(":", 1)[0]
         if "*" not in self.access.hosts and host not in self.access.hosts:
-            raise Problem(421, "Misdirected request", "this server is not known by that name; add it with --host-name")
+            raise ApiError(421, "Misdirected request", "this server is not known by that name; add it with --host-name")
 
     def _check_token(self, headers: dict[str, str]) -> None:
         if self.access.token is None:
@@ -87,7 +87,7 @@ class Guard:
                 jar.load(headers.get("cookie", ""))
             given = jar[COOKIE].value if COOKIE in jar else ""
         if not self._right(given):
-            raise Problem(
+            raise ApiError(
                 401, "Unauthorised", "send the server's token as a bearer token", {"www-authenticate": "Bearer"}
             )
 
@@ -105,7 +105,7 @@ class Guard:
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
         """All of it, within bounds of size and time; nothing is read on once it is too long."""
-        too_long = Problem(413, "Content too large", f"a request may have {self.limits.body:,} bytes")
+        too_long = ApiError(413, "Content too large", f"a request may have {self.limits.body:,} bytes")
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or len(declared) > 12 or int(declared) > self.limits.body:
             raise too_long
@@ -115,14 +115,14 @@ class Guard:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Problem(499, "Client closed request")
+                        raise ApiError(499, "Client closed request")
                     body += message.get("body", b"")
                     if len(body) > self.limits.body:
                         raise too_long
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            raise Problem(408, "Request timeout", "the body came too slowly") from None
+            raise ApiError(408, "Request timeout", "the body came too slowly") from None
         _check_text(body, headers.get("content-type", "").lower())
         return body
 
@@ -131,7 +131,7 @@ def _check_text(body: bytes, kind: str) -> None:
     """JSON that Python would take but no client should send: not UTF-8, NaN, lone surrogates, too deep, too large"""
     if not body or "json" not in kind:
         return
-    bad = Problem(400, "Invalid request", "the body is no JSON in UTF-8")
+    bad = ApiError(400, "Invalid request", "the body is no JSON in UTF-8")
     try:
         text = body.decode("utf-8")
         tree = json.loads(text, parse_constant=lambda name: _refuse(), parse_float=_finite)

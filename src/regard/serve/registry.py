@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.bundle import Bundle
-from regard.captioner import Captioner
-from regard.classifier import Classifier
 from regard.errors import UserError
-from regard.loading import FrontDoor, door_of
-from regard.models.encdec import EncoderDecoder
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.rnn import RnnDecoder
 from regard.models.stack import StackDecoder, StackEncoder
-from regard.translator import Translator
-from regard.writer import Writer
+from regard.pipelines.captioner import Captioner
+from regard.pipelines.classifier import Classifier
+from regard.pipelines.generator import Generator
+from regard.pipelines.load import Pipeline, pipeline_from_bundle
+from regard.pipelines.translator import Translator
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -25,40 +25,40 @@ class Served:
     """A model with its name."""
 
     name: str
-    door: FrontDoor
+    pipeline: Pipeline
     languages: tuple[str, str]
     n_parameters: int
     examples: tuple[str, ...] = ()
 
     @property
     def model(self) -> Any:
-        return self.door.model
+        return self.pipeline.model
 
     def describe(self) -> dict[str, Any]:
         """What the page has to know before it asks for anything"""
-        tokenizers = None if isinstance(self.door, Writer) else self.door.tokenizers
+        tokenizers = None if isinstance(self.pipeline, Generator) else self.pipeline.tokenizers
         return {
             "id": self.name,
             "kind": self.kind,
-            "task": type(self.door).__name__.lower(),
+            "task": type(self.pipeline).__name__.lower(),
             "languages": list(self.languages),
             "parameters": self.n_parameters,
             "d_model": self.model.d_model,
-            "vocab": (tokenizers.tgt if tokenizers else self.door.tokenizer).size,  # type: ignore[union-attr]
+            "vocab": (tokenizers.tgt if tokenizers else self.pipeline.tokenizer).size,  # type: ignore[union-attr]
             "sites": self.sites(),
-            "picture": {"size": self.door.size, "regions": self.door.n_regions}
-            if isinstance(self.door, Captioner)
+            "picture": {"size": self.pipeline.size, "regions": self.pipeline.n_regions}
+            if isinstance(self.pipeline, Captioner)
             else None,
         }
 
     @property
     def kind(self) -> str:
         """rnn, encdec, decoder, encoder or caption"""
-        if isinstance(self.door, Captioner):
+        if isinstance(self.pipeline, Captioner):
             return "caption"
         if isinstance(self.model, EncoderDecoder):
             return "rnn" if isinstance(self.model.decoder, RnnDecoder) else "encdec"
-        return "encoder" if isinstance(self.door, Classifier) else "decoder"
+        return "encoder" if isinstance(self.pipeline, Classifier) else "decoder"
 
     def sites(self) -> dict[str, list[int]]:
         """Layers and heads of each kind of attention that there is"""
@@ -75,7 +75,7 @@ class Served:
             found["cross"] = [len(decoder.layers), cross.n_heads]
         elif isinstance(decoder, RnnDecoder) and decoder.attends:
             found["cross"] = [1, 1]
-        elif self.kind == "decoder" and isinstance(self.door, Translator) and "decoder" in found:
+        elif self.kind == "decoder" and isinstance(self.pipeline, Translator) and "decoder" in found:
             found |= {"encoder": found["decoder"], "cross": found["decoder"]}
         return found
 
@@ -110,10 +110,10 @@ class Registry:
         return iter(self._models.values())
 
     def of_kind(self, kind: type[Any]) -> list[Served]:
-        return [served for served in self if isinstance(served.door, kind)]
+        return [served for served in self if isinstance(served.pipeline, kind)]
 
 
 def _opened(name: str, folder: Path, device: str | None) -> Served:
     bundle = Bundle.load(folder)
     n_parameters = sum(p.numel() for p in bundle.model.parameters())
-    return Served(name, door_of(bundle, device), bundle.languages, n_parameters, bundle.examples)
+    return Served(name, pipeline_from_bundle(bundle, device), bundle.languages, n_parameters, bundle.examples)

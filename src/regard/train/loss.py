@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.nn.attention import Look
+from regard.nn.attention import AttentionTrace
 from regard.text.vocab import PAD
 
 
@@ -100,13 +100,13 @@ def batch_loss(
         batch = Batch(*(torch.cat([part, part]) for part in batch.parts()))
     if batch.links is None:
         return of_logits(model(batch), batch.tgt_out, config)
-    logits, looks = model.watch(batch)
+    logits, traces = model.watch(batch)
     loss, nll = of_logits(logits, batch.tgt_out, config)
-    astray = misguidance(looks.cross, batch.links, config.guide)
+    astray = misguidance(traces.cross, batch.links, config.guide)
     return loss + config.guide.weight * (astray / 2 if config.r_drop else astray), nll
 
 
-def misguidance(cross: Sequence[Look], links: Tensor, config: GuideConfig) -> Tensor:
+def misguidance(cross: Sequence[AttentionTrace], links: Tensor, config: GuideConfig) -> Tensor:
     """−Σ_t Σ_s a_ts log α_ts of the guided head, with links a [B, T, S]"""
     layer = config.place(len(cross))
     if not layer < len(cross) or not config.head < cross[layer].weights.shape[1]:

@@ -14,13 +14,13 @@ from regard.config import Config, merge, overrides, read_yaml
 from regard.data.batch import edge
 from regard.data.batching import BatchConfig
 from regard.errors import UserError
+from regard.evaluate.validation import ValidConfig
 from regard.models import ModelConfig
-from regard.models.decoder import CONCATENATION, DecoderOnlyConfig
-from regard.models.encdec import TransformerConfig
+from regard.models.decoder_only import CONCATENATION, DecoderOnlyConfig
+from regard.models.encoder_decoder import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
 from regard.train.trainer import TrainConfig
-from regard.train.validate import ValidConfig
 
 
 class Recipe(Config):

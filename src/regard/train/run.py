@@ -8,25 +8,25 @@ from typing import Any
 import torch
 
 from regard import models
+from regard.alignment.aligner import Aligner
 from regard.bundle import Bundle
 from regard.config import read_yaml
 from regard.errors import UserError
+from regard.evaluate.validation import Validation
 from regard.files import write_atomically
-from regard.models.alignment import Aligner
 from regard.models.inside import single
 from regard.models.weights import load_matching, load_weights
+from regard.pipelines.translator import device_named
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import BOS, EOS
 from regard.train.average import average
-from regard.train.card import model_card
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
+from regard.train.model_card import model_card
 from regard.train.recipe import Recipe
 from regard.train.tasks import task_named
-from regard.train.tasks.task import Files
+from regard.train.tasks.base import Files
 from regard.train.trainer import Progress, Trainer
-from regard.train.validate import Validation
-from regard.translator import device_named
 
 _MARK = "# The resolved recipe of this run of regard."
 
@@ -103,8 +103,8 @@ def train(run: Run) -> Result:
 def _guided(trainer: Trainer) -> Aligner:
     """The head that was taught is the one to ask; of several links each has a share."""
     guide = trainer.config.guide
-    looks = trainer.model.attention(single([EOS], [BOS, EOS], trainer.device))
-    return Aligner(layer=guide.place(len(looks.cross)), head=guide.head, threshold=_SHARE)
+    traces = trainer.model.attention(single([EOS], [BOS, EOS], trainer.device))
+    return Aligner(layer=guide.place(len(traces.cross)), head=guide.head, threshold=_SHARE)
 
 
 def languages_of(files: Sequence[Path]) -> tuple[str, str]:

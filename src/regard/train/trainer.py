@@ -16,19 +16,19 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.batching import Batches, Position
+from regard.data.batching import Batches, StreamPosition
 from regard.errors import UserError
+from regard.evaluate.validation import Validation, Validator
 from regard.models import Model
 from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoints, read_newest
-from regard.train.graphs import Recorded
+from regard.train.cuda_graphs import Recorded
 from regard.train.log import RunLog
 from regard.train.loss import LossConfig, batch_loss, loss_of_logits
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
-from regard.train.stop import StopAsked, Stopped, StopRequest, stop_signals
-from regard.train.validate import Validation, Validator
+from regard.train.signals import StopAsked, Stopped, StopRequest, stop_signals
 
 
 class TrainConfig(LossConfig, OptimConfig):
@@ -115,7 +115,7 @@ class Trainer:
         """Go on from `progress` to the end. Raises Stopped, having saved, when a signal asks for it."""
         config = self.config
         self.model.train()
-        stream = self.batches.stream(Position(progress.epoch, progress.batch))
+        stream = self.batches.stream(StreamPosition(progress.epoch, progress.batch))
         with stop_signals() as stop, self.log.progress(progress.step, config.steps):
             self.meter.restart()
             while True:
@@ -190,7 +190,7 @@ class Trainer:
             return False
         return progress.step % self.validator.config.every == 0 or self._spent(progress)
 
-    def _timed_update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
+    def _timed_update(self, stream: Iterator[tuple[StreamPosition, Batch]], progress: Progress) -> Progress:
         start = time.perf_counter()
         progress = self.update(stream, progress)
         if self.config.seconds is None:
@@ -199,7 +199,7 @@ class Trainer:
             torch.cuda.synchronize(self.device)  # an update counts until it is done, not until it is launched
         return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
 
-    def update(self, stream: Iterator[tuple[Position, Batch]], progress: Progress) -> Progress:
+    def update(self, stream: Iterator[tuple[StreamPosition, Batch]], progress: Progress) -> Progress:
         """One update of the weights from `accumulate` batches."""
         config = self.config
         step = progress.step + 1

@@ -1,9 +1,9 @@
 """Tasks, by name: how files become batches, what a model is judged by, and what loads it again."""
 
 from regard.errors import UserError
+from regard.train.tasks.base import Task
 from regard.train.tasks.caption import Captioning
 from regard.train.tasks.classify import Classification
-from regard.train.tasks.task import Task
 from regard.train.tasks.text import LanguageModelling, MaskedTokens
 from regard.train.tasks.translate import Translating
 

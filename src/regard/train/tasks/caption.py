@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.captioner import Captioner
 from regard.data.batch import Batch
-from regard.data.pictures import PictureBatches, Pictures, PictureStore, collate_pictures
+from regard.data.images import PictureBatches, Pictures, PictureStore, collate_pictures
 from regard.errors import UserError
+from regard.evaluate.answers import AnswerValidator
 from regard.models import Model
+from regard.pipelines.captioner import Captioner
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.answers import AnswerValidator
-from regard.train.tasks.task import Data, Files, check_dropout, check_model, only_file, sample
+from regard.train.tasks.base import Data, Files, check_dropout, check_model, only_file, sample
 
 _HOLD_OUT = 0.05
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.classifier import Classifier
 from regard.data.batch import Batch, collate_labels
 from regard.data.batching import PairBatches
-from regard.data.corpus import Pair, Report
+from regard.data.corpus import Report, SentencePair
 from regard.errors import UserError
+from regard.evaluate.validation import Validation, ValidConfig, fingerprint_of, mean_loss
 from regard.models import Model
+from regard.pipelines.classifier import Classifier
 from regard.text.tokenizer import ListTokenizer, TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
+from regard.train.tasks.base import Data, Files, check_dropout, check_model, sample
 from regard.train.tasks.translate import Split, corpus_of, no_pairs, split_pairs
-from regard.train.validate import Validation, ValidConfig, fingerprint_of, mean_loss
 
 _MOST_LABELS = 1_000
 
@@ -61,7 +61,7 @@ def label_tokenizer(labels: Sequence[str]) -> ListTokenizer:
 @dataclass(frozen=True)
 class LabelValidator:
     split: Split
-    texts: Sequence[Pair]
+    texts: Sequence[SentencePair]
     tokenizers: TokenizerPair
     config: ValidConfig
     batch_tokens: int

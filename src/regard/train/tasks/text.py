@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig
 from regard.data.corpus import Report
-from regard.data.text import MaskedBatches, TextBatches, TextFiles, TextStore, open_text, windows
+from regard.data.text_store import MaskedBatches, TextBatches, TextFiles, TextStore, open_text, windows
 from regard.errors import UserError
+from regard.evaluate.validation import Validation, ValidConfig, mean_loss
 from regard.models import Model
 from regard.text.tokenizer import Tokenizer, TokenizerPair, train_tokenizer
 from regard.text.vocab import PAD
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
-from regard.train.validate import Validation, ValidConfig, mean_loss
+from regard.train.tasks.base import Data, Files, check_dropout, check_model, sample
 
 _HOLD_OUT = 0.1  # of the text, where no validation text is given
 _MASKED_BATCHES = 16

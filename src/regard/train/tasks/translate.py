@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch, collate
 from regard.data.batching import PairBatches, plan
-from regard.data.corpus import Corpus, Pair, Report
-from regard.data.links import Guide
-from regard.data.store import PairStore, open_store
+from regard.data.corpus import Corpus, Report, SentencePair
+from regard.data.pair_store import PairStore, open_store
+from regard.data.word_alignments import Guide
 from regard.errors import UserError
+from regard.evaluate.answers import AnswerValidator
 from regard.models import Model
-from regard.models.encoder import EncoderOnly
+from regard.models.encoder_only import EncoderOnly
+from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
-from regard.text.dropout import BpeDropout
+from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.answers import AnswerValidator
-from regard.train.tasks.task import Data, Files, check_dropout, check_model, sample
-from regard.translator import Translator
+from regard.train.tasks.base import Data, Files, check_dropout, check_model, sample
 
 _HOLD_OUT = 1_000
 
@@ -79,7 +79,7 @@ class Split:
     valid_rows: NDArray[np.int64]
     valid_corpus: Corpus
 
-    def valid_texts(self, n: int) -> list[Pair]:
+    def valid_texts(self, n: int) -> list[SentencePair]:
         """The first n as they were written, which ids need not tell"""
         numbers = self.valid.numbers[self.valid_rows[:n]]
         wanted = set(numbers.tolist())

@@ -1,0 +1,1 @@
+"""Train several recipes under the same budget and report the results."""

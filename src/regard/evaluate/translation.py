@@ -1,0 +1,86 @@
+"""A model judged on a test set."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.corpus import read_lines
+from regard.errors import UserError
+from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, bleu_by_length, compare, corpus_scores
+from regard.pipelines.translator import Translator
+
+
+@dataclass(frozen=True)
+class TestSet:
+    __test__ = False  # not a test of pytest's
+
+    sources: list[str]
+    references: list[str]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    scores: dict[str, MetricScore]
+    by_length: list[tuple[str, int, float]]
+    comparison: list[BootstrapResult]
+    hypotheses: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "scores": {name: asdict(score) for name, score in self.scores.items()},
+            "bleu_by_source_length": [
+                {"words": words, "sentences": count, "bleu": bleu} for words, count, bleu in self.by_length
+            ],
+            "paired_bootstrap": [asdict(row) for row in self.comparison],
+        }
+
+    def to_text(self) -> str:
+        rows = [f"{name:6}{score.score:7.2f}   {score.signature}" for name, score in self.scores.items()]
+        rows += ["", "words of the source   sentences   BLEU"]
+        rows += [f"{words:19}{count:12,}{bleu:7.2f}" for words, count, bleu in self.by_length]
+        if self.comparison:
+            rows += ["", "paired bootstrap   baseline   this model   p"]
+            for row in self.comparison:
+                rows.append(f"{row.metric:19}{row.baseline:8.2f}{row.system:13.2f}   {row.p_value:.4f}")
+        return "\n".join(rows)
+
+
+def read_test_set(src: Path, ref: Path) -> TestSet:
+    sources, references = _read(src), _read(ref)
+    if len(sources) != len(references):
+        raise UserError(f"{src} has {len(sources):,} lines but {ref} has {len(references):,}; they must correspond")
+    if not sources:
+        raise UserError(f"{src}: is empty; give at least one sentence")
+    return TestSet(sources, references)
+
+
+def evaluate(
+    translator: Translator,
+    test_set: TestSet,
+    options: ScoreOptions,
+    baseline: Translator | None = None,
+    decode: dict[str, Any] | None = None,
+) -> Evaluation:
+    """Translate the test set and score it, against a second model too if there is one."""
+    hypotheses = [t.text for t in translator.translate(test_set.sources, **(decode or {}))]
+    comparison = []
+    if baseline:
+        others = [t.text for t in baseline.translate(test_set.sources, **(decode or {}))]
+        comparison = compare(others, hypotheses, test_set.references, options)
+    return Evaluation(
+        corpus_scores(hypotheses, test_set.references, options),
+        bleu_by_length(test_set.sources, hypotheses, test_set.references, options),
+        comparison,
+        hypotheses,
+    )
+
+
+def _read(path: Path) -> list[str]:
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
+    try:
+        return [line.decode("utf-8").rstrip("\r") for line in read_lines(path)]
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path}: not UTF-8 ({error.reason} at byte {error.start} of a line); convert it first"
+        ) from None

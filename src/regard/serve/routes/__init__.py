@@ -1,0 +1,1 @@
+"""One file per HTTP API: the page's own, traces, LibreTranslate, OpenAI."""

@@ -1,0 +1,1 @@
+"""Attention as figures, a stand-alone HTML page, and terminal output."""

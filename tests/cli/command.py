@@ -1,0 +1,55 @@
+"""Runs the real command line."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.data.builtin.toy_tasks import toy_pairs
+from tests.conftest import write_pairs
+
+TOY = [
+    *("--recipe", "tiny", "--set", "tokenizer.kind=word", "--set", "model.d_model=32", "--set", "model.d_ff=64"),
+    *("--set", "batch.tokens=1024", "--set", "train.warmup=100", "--set", "train.lr=6e-3"),
+]
+
+
+def regard(*arguments: object, stdin: bytes | None = None, timeout: float = 200) -> subprocess.CompletedProcess[str]:
+    """`regard ARGUMENTS` as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "regard", *map(str, arguments)],
+        input=None if stdin is None else stdin.decode(errors="surrogateescape"),
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=timeout,
+        env=environment(),
+    )
+
+
+def environment() -> dict[str, str]:
+    """One thread, so that sums come out the same; colours and widths of no terminal."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8", "COLUMNS": "200"}
+
+
+def toy_files(folder: Path, task: str = "reverse", n: int = 4000) -> list[Path]:
+    """[train.src, train.tgt, valid.src, valid.tgt]"""
+    options = {"lengths": (2, 6), "n_letters": 8}
+    train = write_pairs(folder, "train", toy_pairs(task, n, seed=1, **options))  # type: ignore[arg-type]
+    valid = write_pairs(folder, "valid", toy_pairs(task, 100, seed=2, **options))  # type: ignore[arg-type]
+    return [*train, *valid]
+
+
+def train_arguments(files: Sequence[Path], out: Path, *settings: str) -> list[object]:
+    chosen = [word for setting in settings for word in ("--set", setting)]
+    return ["train", *files[:2], "--valid", *files[2:], "--out", out, *TOY, *chosen]
+
+
+def failed_in_one_line(run: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a user's mistake gives."""
+    assert run.returncode == 2, run.stderr
+    assert "Traceback" not in run.stderr
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("regard: ")
+    return last

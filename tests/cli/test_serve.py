@@ -1,0 +1,65 @@
+"""`regard serve` as a user starts it, and stops it."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.command import environment, failed_in_one_line, regard
+from tests.serve.models import toy_models
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return toy_models(tmp_path_factory.mktemp("models"))
+
+
+def test_it_serves_and_leaves_when_it_is_told_to(models: dict[str, Path]) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "serve",
+        str(models["toy"]),
+        f"other={models['rnn']}",
+        "--port",
+        "0",
+    ]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    try:
+        assert server.stdout is not None
+        names, _, address = server.stdout.readline().strip().rpartition(": ")
+        assert names == "toy, other" and address.startswith("http://127.0.0.1:")
+        answer = None
+        for _ in range(200):
+            try:
+                answer = httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"})
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        assert answer is not None and answer.status_code == 200
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(15) in (0, -signal.SIGTERM)
+        assert "Traceback" not in server.communicate()[1]
+    finally:
+        server.kill()
+
+
+def test_mistakes(models: dict[str, Path], tmp_path: Path) -> None:
+    toy = models["toy"]
+    lines = {
+        "give --token": ["serve", toy, "--host", "0.0.0.0"],
+        "no model there": ["serve", tmp_path],
+        "two models are named 'toy'": ["serve", toy, toy],
+        "cannot name a model": ["serve", f"a b={toy}"],
+    }
+    for message, arguments in lines.items():
+        assert message in failed_in_one_line(regard(*arguments))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert "choose another" in failed_in_one_line(regard("serve", toy, "--port", port))

@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.compare.scaling import LAYERS, exponent, measure_scaling, save_scaling, saved_bytes
+from tests.cli.command import failed_in_one_line, regard
+
+
+def test_the_exponent_is_that_of_the_upper_half() -> None:
+    lengths = [1, 2, 4, 8, 16, 32]
+    assert exponent(lengths, [5.0, 5.0, 5.0, *(n**3 for n in lengths[3:])]) == pytest.approx(3.0)
+    assert exponent([8], [1.0]) is None
+
+
+def test_saved_memory_is_counted_by_hand() -> None:
+    class Square(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x + 1  # [1, L, 64], kept once although both factors are it
+            return y * y
+
+    x = torch.zeros(1, 10, 64, requires_grad=True)
+    assert saved_bytes(Square(), x) == 4 * 10 * 64
+    assert saved_bytes(nn.Identity(), x) == 0
+    assert saved_bytes(nn.Linear(64, 64), x) == 0  # input and weight are there anyway
+
+
+def test_each_layer_is_causal_and_keeps_the_shape() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1, 70, 64)
+    other = x.clone()
+    other[:, 40:] = 0
+    for name, make in LAYERS.items():
+        layer = make()
+        y = layer(x)
+        assert y.shape == x.shape, name
+        assert torch.allclose(y[:, :40], layer(other)[:, :40], atol=1e-5), name
+        assert not torch.allclose(y[:, 40:], layer(other)[:, 40:], atol=1e-3), name
+
+
+def test_the_plain_form_grows_with_the_square_and_the_others_do_not(tmp_path: Path) -> None:
+    curves = measure_scaling([128, 256, 512], max_seconds=20, device="cpu")
+    by_name = {curve.name: curve for curve in curves}
+    assert by_name.keys() == LAYERS.keys()
+    assert all(curve.lengths[:2] == [128, 256] and min(curve.seconds) > 0 for curve in curves)
+    plain = by_name["attention, plain"]
+    assert plain.time_exponent is not None and plain.time_exponent > 0
+    assert plain.memory_exponent is not None and 1.6 < plain.memory_exponent < 2.1
+    for name in ("GRU", "attention, fused", "linear attention"):
+        grown = by_name[name].memory_exponent
+        assert grown is not None and 0.9 < grown < 1.2, name
+    text, paths = save_scaling(curves, tmp_path / "out")
+    assert [path.name for path in paths] == ["scaling.json", "scaling.png", "scaling.svg"]
+    tree = json.loads(paths[0].read_text())
+    assert [row["memory_exponent"] for row in tree] == [curve.memory_exponent for curve in curves]
+    assert all(name in text for name in LAYERS)
+
+
+def test_lengths_end_when_the_time_is_used_up() -> None:
+    assert all(len(curve.lengths) < 4 for curve in measure_scaling([64, 128, 256, 512], max_seconds=1e-6))
+
+
+def test_the_verb_refuses_lengths_that_do_not_rise(tmp_path: Path) -> None:
+    assert "64,32" in failed_in_one_line(regard("bench", "scaling", "--out", tmp_path, "--lengths", "64,32"))

@@ -1,0 +1,160 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from regard.data.builtin.shapes import (
+    BACKGROUND,
+    CELL,
+    COLOURS,
+    GRID,
+    KINDS,
+    LARGE,
+    SIDE,
+    SMALL,
+    Box,
+    ImageArray,
+    Shape,
+    ShapeScene,
+    describe,
+    relation,
+    scenes,
+    stencil,
+)
+from regard.errors import UserError
+
+SIZES = {"train": 400, "valid": 60, "test": 100}
+NAMES = list(COLOURS)
+
+
+@pytest.fixture(scope="module")
+def splits() -> dict[str, list[ShapeScene]]:
+    return scenes(SIZES)
+
+
+@pytest.fixture(scope="module")
+def everything(splits: dict[str, list[ShapeScene]]) -> list[ShapeScene]:
+    return [scene for split in splits.values() for scene in split]
+
+
+def nearest(picture: ImageArray) -> np.ndarray:
+    """[SIDE, SIDE]: which colour each pixel is nearest to, len(COLOURS) for the background"""
+    colours = np.array([*COLOURS.values(), BACKGROUND])
+    distances = np.abs(picture[:, :, None].astype(int) - colours).sum(-1)
+    return distances.argmin(-1)
+
+
+def look_at(picture: ImageArray) -> list[tuple[Shape, Box]]:
+    """What pixels alone tell: the shapes in their cells, largest first."""
+    found, kinds = [], nearest(picture)
+    for row in range(GRID):
+        for column in range(GRID):
+            cell = kinds[row * CELL :, column * CELL :][:CELL, :CELL]
+            ys, xs = np.nonzero(cell < len(COLOURS))
+            if not len(ys):
+                continue
+            (colour,) = set(cell[ys, xs].tolist())
+            top, left, size = ys.min(), xs.min(), np.ptp(ys) + 1
+            assert np.ptp(xs) + 1 == size, "boxes are square"
+            drawn = cell[top : top + size, left : left + size] < len(COLOURS)
+            (kind,) = (k for k in KINDS if np.array_equal(stencil(k, int(size)), drawn))
+            y, x = int(row * CELL + top), int(column * CELL + left)
+            found.append((Shape(kind, NAMES[colour], row, column), (y, x, y + int(size), x + int(size))))
+    return sorted(found, key=lambda each: each[1][0] - each[1][2])
+
+
+def test_the_caption_is_a_function_of_the_picture(everything: list[ShapeScene]) -> None:
+    for scene in everything:
+        (first, box), *others = look_at(scene.picture)
+        words, boxes = [f"a {first.colour} {first.kind}"], [box]
+        assert box[2] - box[0] in LARGE and all(b[2] - b[0] in SMALL for _, b in others), "one is the largest"
+        assert all((s.row == first.row) != (s.column == first.column) for s, _ in others), "never on a diagonal"
+        for shape, other in sorted(others, key=lambda each: each[0].column != first.column):
+            words.append(f"{relation(first, shape)} a {shape.colour} {shape.kind}")
+            boxes.append(other)
+        assert scene.caption == " and ".join([" ".join(words[:2]), *words[2:]])
+        assert [box for _, box in scene.regions] == [box for box in boxes for _ in range(2)]
+        assert set(scene.arrangement) == {first, *(s for s, _ in others)}
+
+
+def test_regions_are_where_the_words_belong(everything: list[ShapeScene]) -> None:
+    for scene in everything:
+        words = scene.caption.split()
+        named = {i for i, word in enumerate(words) if word in COLOURS or word in KINDS}
+        regions = dict(scene.regions)
+        assert set(regions) == named and len(regions) == len(scene.regions)
+        for i in (i for i in named if words[i] in COLOURS):
+            assert regions[i] == regions[i + 1], "a colour and its shape have one box"
+            top, left, bottom, right = regions[i]
+            inside = scene.picture[top:bottom, left:right][stencil(words[i + 1], bottom - top)]
+            assert np.abs(inside.mean(0) - COLOURS[words[i]]).max() < 15
+        elsewhere = np.ones((SIDE, SIDE), dtype=bool)
+        for top, left, bottom, right in regions.values():
+            elsewhere[top:bottom, left:right] = False
+        assert np.abs(scene.picture[elsewhere].astype(int) - BACKGROUND).max() <= 8, "nothing outside the boxes"
+
+
+def test_no_arrangement_is_in_two_splits(splits: dict[str, list[ShapeScene]]) -> None:
+    assert {name: len(split) for name, split in splits.items()} == SIZES and list(splits) == list(SIZES)
+    arrangements = [{frozenset(scene.arrangement) for scene in split} for split in splits.values()]
+    assert sum(map(len, arrangements)) == len(set.union(*arrangements))
+
+
+def test_disjoint_even_where_there_is_little_to_choose_from(splits: dict[str, list[ShapeScene]]) -> None:
+    large = scenes({"train": 3000, "test": 3000})
+    singles = [{scene.arrangement for scene in split if len(scene.arrangement) == 1} for split in large.values()]
+    assert not singles[0] & singles[1] and min(map(len, singles)) > 30
+
+
+def test_the_same_seed_gives_the_same_scenes(splits: dict[str, list[ShapeScene]]) -> None:
+    again, other = scenes(SIZES), scenes(SIZES, seed=2)
+    for name, split in splits.items():
+        assert all(
+            np.array_equal(a.picture, b.picture) and (a.caption, a.regions) == (b.caption, b.regions)
+            for a, b in zip(split, again[name], strict=True)
+        )
+        assert [s.caption for s in split] != [s.caption for s in other[name]]
+    assert len({scene.picture.tobytes() for split in splits.values() for scene in split}) == sum(SIZES.values())
+
+
+def test_one_caption_an_arrangement_in_few_words(everything: list[ShapeScene]) -> None:
+    captions = {(scene.arrangement, scene.caption) for scene in everything}
+    assert len(captions) == len({scene.arrangement for scene in everything})
+    words = {word for scene in everything for word in scene.caption.split()}
+    assert words == {"a", "and", "above", "below", "left", "right", "of", *COLOURS, *KINDS}
+    counts = Counter(len(scene.arrangement) for scene in everything)
+    assert set(counts) == {1, 2, 3} and min(counts.values()) > 20
+    for scene in everything:
+        assert scene.picture.dtype == np.uint8 and scene.picture.shape == (SIDE, SIDE, 3)
+        traces = [(shape.kind, shape.colour) for shape in scene.arrangement]
+        assert len(set(traces)) == len(traces), "each mention picks out one shape"
+
+
+def test_describe() -> None:
+    corner, below, beside = Shape("square", "red", 1, 1), Shape("circle", "blue", 2, 1), Shape("ring", "green", 1, 0)
+    boxes = [(17, 17, 30, 30), (33, 17, 42, 26), (17, 1, 26, 10)]
+    caption, regions = describe((corner, below, beside), boxes)
+    assert caption == "a red square above a blue circle and right of a green ring"
+    assert regions == tuple((word, boxes[word // 5]) for word in (1, 2, 5, 6, 11, 12))
+    assert describe((below, corner), boxes[:2])[0] == "a blue circle below a red square"
+    assert describe((beside, corner), boxes[:2])[0] == "a green ring left of a red square"
+
+
+@pytest.mark.parametrize("size", [*LARGE, *SMALL])
+def test_stencils_fill_their_box_and_differ(size: int) -> None:
+    drawn = [stencil(kind, size) for kind in KINDS]
+    assert all(s[0].any() and s[-1].any() and s[:, 0].any() and s[:, -1].any() for s in drawn)
+    differences = [(a != b).mean() for i, a in enumerate(drawn) for b in drawn[:i]]
+    assert min(differences) > 0.15
+
+
+def test_colours_are_well_apart() -> None:
+    colours = np.array([*COLOURS.values(), BACKGROUND])
+    distances = np.linalg.norm(colours[:, None] - colours[None], axis=-1)
+    assert distances[~np.eye(len(colours), dtype=bool)].min() > 100
+
+
+@pytest.mark.parametrize("sizes", [{}, {"train": 0}, {"train": 10**9}])
+def test_impossible_sizes(sizes: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="at least 1 scene"):
+        scenes(sizes)

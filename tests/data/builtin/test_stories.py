@@ -1,0 +1,110 @@
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from regard.data.builtin import lexicon as lex
+from regard.data.builtin.stories import DEEDS, SENTENCES, Story, stories
+from regard.data.corpus import Corpus, Report
+from regard.errors import UserError
+from tests.cli.command import regard
+
+SIZES = {"train": 3000, "valid": 200, "test": 300}
+PAST = {verb.past for verb in lex.VERBS.values()}
+AROUND = {"in", "on", "under", "near", "with", "here", "today", "yesterday"}
+
+
+@pytest.fixture(scope="module")
+def splits() -> dict[str, list[Story]]:
+    return stories(SIZES, seed=1)
+
+
+def sentences(text: str) -> list[tuple[str, list[str]]]:
+    """Of every sentence the subject, which is all before the verb, and the words behind it."""
+    assert text.endswith(" .")
+    found = []
+    for sentence in text.removesuffix(" .").split(" . "):
+        words = sentence.split()
+        [verb] = [i for i, word in enumerate(words) if word in PAST]
+        found.append((" ".join(words[:verb]), words[verb:]))
+    return found
+
+
+def summary_of(text: str) -> str:
+    """The summary again, from the text alone."""
+    subjects = Counter(subject for subject, _ in sentences(text))
+    [protagonist] = [subject for subject, count in subjects.items() if count > 1]
+    acts = []
+    for subject, words in sentences(text):
+        if subject == protagonist:
+            end = next((i for i, word in enumerate(words) if word in AROUND), len(words))
+            acts.append(" ".join(words[:end]))
+    return f"{protagonist} {' , '.join(acts[:-1])} and {acts[-1]} ."
+
+
+def test_the_summary_of_an_example() -> None:
+    text = "the king slept . the cat came here . the cat gave an egg to my cow today . the cat left with a dog ."
+    assert summary_of(text) == "the cat came , gave an egg to my cow and left ."
+
+
+def test_the_summary_follows_from_the_text_alone(splits: dict[str, list[Story]]) -> None:
+    told = [story for split in splits.values() for story in split]
+    assert [story.summary for story in told] == [summary_of(story.text) for story in told]
+
+
+def test_texts_have_all_lengths_and_the_protagonist_stands_anywhere(splits: dict[str, list[Story]]) -> None:
+    counts, places = Counter[tuple[int, int]](), Counter[int]()
+    for story in splits["train"]:
+        subjects = [subject for subject, _ in sentences(story.text)]
+        protagonist, deeds = Counter(subjects).most_common(1)[0]
+        assert len(set(subjects)) == len(subjects) - deeds + 1
+        counts[len(subjects), deeds] += 1
+        places.update(i for i, subject in enumerate(subjects) if subject == protagonist)
+    assert set(counts) == {(n, deeds) for n in SENTENCES for deeds in DEEDS if deeds < n}
+    assert len(places) == max(SENTENCES)
+    assert max(len(story.text.split()) for story in splits["train"]) < 120
+
+
+def test_summaries_are_shorter_than_texts_and_repeat_no_three_words(splits: dict[str, list[Story]]) -> None:
+    lengths = [0, 0]
+    for story in splits["train"]:
+        words = story.summary.split()
+        trigrams = list(zip(words, words[1:], words[2:], strict=False))
+        assert len(set(trigrams)) == len(trigrams)
+        assert len(words) < len(story.text.split())
+        lengths = [lengths[0] + len(words), lengths[1] + len(story.text.split())]
+    assert lengths[0] < 0.6 * lengths[1]
+
+
+def test_splits_share_neither_texts_nor_summaries(splits: dict[str, list[Story]]) -> None:
+    assert {split: len(told) for split, told in splits.items()} == SIZES
+    for side in ("text", "summary"):
+        seen = [{getattr(story, side) for story in told} for told in splits.values()]
+        assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
+
+
+def test_the_seed_decides(splits: dict[str, list[Story]]) -> None:
+    assert stories(SIZES, seed=1) == splits
+    assert stories(SIZES, seed=2)["test"] != splits["test"]
+
+
+def test_ten_thousand_take_seconds() -> None:
+    start = time.process_time()
+    stories({"train": 10_000})
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("sizes", [{}, {"train": 5, "valid": 0}])
+def test_an_empty_split_is_a_mistake(sizes: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="at least 1 story"):
+        stories(sizes)
+
+
+def test_files_hold_what_was_told(tmp_path: Path) -> None:
+    done = regard("data", "stories", tmp_path / "s", "--size", 50, "--seed", 4)
+    assert done.returncode == 0, done.stderr
+    for split, told in stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
+        files = (tmp_path / "s" / f"{split}.text", tmp_path / "s" / f"{split}.summary")
+        assert all(str(file) in done.stdout for file in files)
+        assert list(Corpus(files).pairs(Report())) == [(story.text, story.summary) for story in told]

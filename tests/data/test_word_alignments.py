@@ -1,0 +1,56 @@
+"""Word alignments become what a head's attention should be."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.data.batch import Ragged
+from regard.data.corpus import Corpus
+from regard.data.word_alignments import Guide
+from regard.errors import UserError
+from regard.text.tokenizer import TokenizerPair
+
+PIECES = ["▁the", "▁gr", "een", "▁witch", "▁la", "▁sor", "cière", "▁verte", "</s>"]
+
+
+class Pieces:
+    def tokens(self, ids: list[int]) -> list[str]:
+        return [PIECES[i] for i in ids]
+
+
+def guide(*links: list[tuple[int, int]]) -> Guide:
+    pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
+    return Guide([np.asarray(each, dtype=np.int32).reshape(-1, 2) for each in links], pair, "")
+
+
+def test_the_pieces_of_linked_words_share_the_attention() -> None:
+    src, tgt = Ragged.of([[0, 1, 2, 3], [0]]), Ragged.of([[4, 5, 6, 7], [4, 7]])
+    wanted = guide([(0, 0), (2, 1), (1, 2), (2, 2)], [(0, 1), (5, 0), (0, 9)])(np.array([0, 1]), src, tgt, (3, 6, 5))
+    assert wanted.shape == (3, 6, 5)
+    third = 1 / 3
+    expected = [
+        [1, 0, 0, 0, 0],  # la: the
+        [0, 0, 0, 1, 0],  # sor-: witch
+        [0, 0, 0, 1, 0],  # -cière
+        [0, third, third, third, 0],  # verte: gr-, -een and witch
+        [0, 0, 0, 0, 0],  # its end is told nothing
+        [0, 0, 0, 0, 0],
+    ]
+    torch.testing.assert_close(wanted[0], torch.tensor(expected))
+    assert wanted[1].nonzero().tolist() == [[1, 0]], "links to words that are not there are left out"
+    assert not wanted[2].any(), "a row that only fills up"
+
+
+def test_lines_that_are_left_out_take_their_alignments_along(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n\ny y\n")
+    (tmp_path / "b").write_text("u\nv\nw w\n")
+    (tmp_path / "links").write_text("0-0\n5-5\n1-0 0-1\n")
+    corpus = Corpus((tmp_path / "a", tmp_path / "b"))
+    pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
+    opened = Guide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
+    assert [each.tolist() for each in opened.links] == [[[0, 0]], [[0, 1], [1, 0]]]
+    (tmp_path / "links").write_text("0-0\n1-0 0-1\n")
+    with pytest.raises(UserError, match="2 lines for 3 pairs"):
+        Guide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)

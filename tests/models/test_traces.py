@@ -1,0 +1,80 @@
+"""Attention at work: what is recorded is what the fast form used, and explains itself."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import UserError
+from regard.models.inside import head_of, record_of, single
+from regard.models.record import KINDS
+from regard.nn.attention import MultiHeadAttention
+from regard.nn.normalise import NORMALISERS
+from tests.models.test_every_model import SEQ2SEQ, build
+
+SOURCE, TARGET = [7, 8, 9, 10, 3], [2, 11, 12, 13, 3]
+NAMES = (("a", "b", "c", "d", "</s>"), ("w", "x", "y", "</s>"))
+
+
+def softmax_models() -> list[str]:
+    """Of concatenation, source and target share one softmax; see below"""
+    others = ("'kind': 'decoder'", "linear", "'normalise': 'none'")
+    return [name for name, config in SEQ2SEQ.items() if not any(other in str(config) for other in others)]
+
+
+@pytest.mark.parametrize("name", softmax_models())
+def test_scores_and_mask_give_the_weights(name: str) -> None:
+    model, batch = build(name), single(SOURCE, TARGET, torch.device("cpu"))
+    traces = model.attention(batch)
+    record = record_of(traces, *NAMES)
+    for kind in KINDS:
+        for layer, of_layer in enumerate(record.weights(kind)):
+            head = head_of(traces, record, kind, layer, len(of_layer) - 1)
+            expected = NORMALISERS["softmax"](torch.from_numpy(head.scores), torch.from_numpy(head.mask))
+            np.testing.assert_allclose(head.weights, expected.numpy(), rtol=0, atol=1e-6)
+            np.testing.assert_allclose(head.weights.sum(-1), 1.0, rtol=0, atol=1e-6)
+            assert (head.weights[~head.mask] == 0).all()
+            assert head.output.shape == (len(head.rows), head.v.shape[1])
+            assert head.scores.shape == (len(head.q), len(head.k)) == (len(head.rows), len(head.columns))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["transformer-transformer", "gpt", *(name for name in SEQ2SEQ if name.endswith(("rotary", "alibi", "llama")))],
+)
+def test_the_fused_kernel_used_these_weights(name: str) -> None:
+    """In float32, as models run: every layer's fused output is made again from the recorded weights and values."""
+    model, batch = build(name).float().eval(), single(SOURCE, TARGET, torch.device("cpu"))
+    fused: dict[nn.Module, torch.Tensor] = {}
+    parts = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    hooks = [m.register_forward_hook(lambda m, _, out: fused.update({m: out[0]})) for m in parts]
+    with torch.inference_mode():
+        model(batch)
+        for hook in hooks:
+            hook.remove()
+        plain: dict[nn.Module, torch.Tensor] = {}
+        for module in parts:
+            module.register_forward_hook(lambda m, _, out: plain.update({m: m._join(out[1].output)}))
+        model.attention(batch)
+    assert parts and set(fused) == set(plain) == set(parts)
+    for module in parts:
+        torch.testing.assert_close(plain[module], fused[module], rtol=0, atol=1e-5)
+
+
+def test_of_concatenation_source_and_target_share_one_softmax() -> None:
+    record = record_of(build("gpt").attention(single(SOURCE, TARGET, torch.device("cpu"))), *NAMES)
+    np.testing.assert_allclose(record.cross.sum(-1) + record.decoder.sum(-1), 1.0, rtol=0, atol=1e-6)
+
+
+def test_what_is_not_there_is_refused() -> None:
+    model, batch = build("transformer-transformer"), single(SOURCE, TARGET, torch.device("cpu"))
+    traces = model.attention(batch)
+    record = record_of(traces, *NAMES)
+    assert record.tokens("decoder") == (NAMES[1], ("<s>", "w", "x", "y"))
+    with pytest.raises(UserError, match="no head 4; this model has 0 to 3"):
+        head_of(traces, record, "cross", 0, 4)
+    with pytest.raises(UserError, match="choose one of"):
+        head_of(traces, record, "self", 0, 0)
+    rnn = build("rnn-rnn").attention(batch)
+    with pytest.raises(UserError, match="no encoder attention"):
+        head_of(rnn, record_of(rnn, *NAMES), "encoder", 0, 0)

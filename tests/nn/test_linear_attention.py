@@ -1,0 +1,178 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.nn.linear_attention import (
+    FEATURES,
+    LinearState,
+    add,
+    causal_linear_attention,
+    empty_state,
+    linear_attention,
+    linear_weights,
+    read,
+)
+
+LENGTHS = pytest.mark.parametrize("length", [1, 7, 64, 65, 130])
+NORMALISE = pytest.mark.parametrize("normalise", [False, True])
+FEATURE = pytest.mark.parametrize("feature", ["identity", "elu"])
+PHI = {"identity": lambda x: x, "elu": lambda x: F.elu(x) + 1}
+
+
+def rand(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def qkv(queries: int, keys: int, feature: str) -> tuple[Tensor, Tensor, Tensor]:
+    """φ(q), φ(k) and v for two rows and three heads.
+
+    The identity gets numbers above zero: where weights of both signs cancel, their sum divides by almost nothing.
+    """
+    torch.manual_seed(queries + keys)
+    q, k = rand(2, 3, queries, 4), rand(2, 3, keys, 4)
+    if feature == "identity":
+        q, k = q.abs() + 0.1, k.abs() + 0.1
+    return FEATURES[feature](q), FEATURES[feature](k), rand(2, 3, keys, 5)
+
+
+def definition(q: Tensor, k: Tensor, v: Tensor, normalise: bool, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """y_t = Σ_i w_ti v_i and the weights w, in O(L²)"""
+    weights = torch.einsum("bhtk,bhik->bhti", q, k) * mask
+    if normalise:
+        weights = weights / weights.sum(-1, keepdim=True)
+    return torch.einsum("bhti,bhid->bhtd", weights, v), weights
+
+
+def causal(length: int) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+
+def assert_close(got: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-10)
+
+
+@FEATURE
+def test_feature_maps(feature: str) -> None:
+    x = torch.cat([rand(100) * 3, torch.zeros(1, dtype=torch.float64)]).requires_grad_()
+    got, expected = FEATURES[feature](x), PHI[feature](x)
+    assert_close(got, expected)
+    assert_close(*(torch.autograd.grad(y.square().sum(), x)[0] for y in (got, expected)))
+
+
+@LENGTHS
+@NORMALISE
+@FEATURE
+@pytest.mark.parametrize("masked", [False, True])
+def test_linear_time_equals_the_definition(length: int, normalise: bool, feature: str, masked: bool) -> None:
+    q, k, v = qkv(9, length, feature)
+    mask = (torch.rand(2, 1, 1, length) < 0.7) | (torch.arange(length) == length // 2) if masked else None
+    expected, weights = definition(q, k, v, normalise, torch.ones(1) if mask is None else mask)
+    assert_close(linear_attention(q, k, v, normalise, mask), expected)
+    assert_close(linear_weights(q, k, normalise, mask), weights)
+    assert_close(linear_weights(q, k, normalise, mask) @ v, expected)
+
+
+@LENGTHS
+@NORMALISE
+@FEATURE
+def test_causal_linear_time_equals_the_definition(length: int, normalise: bool, feature: str) -> None:
+    q, k, v = qkv(length, length, feature)
+    expected, weights = definition(q, k, v, normalise, causal(length))
+    assert_close(causal_linear_attention(q, k, v, normalise), expected)
+    assert_close(linear_weights(q, k, normalise, causal(length)), weights)
+
+
+@NORMALISE
+@FEATURE
+def test_recurrent_steps_equal_the_causal_form(normalise: bool, feature: str) -> None:
+    q, k, v = qkv(70, 70, feature)
+    state, outputs = empty_state(2, 3, 4, 5, v), []
+    for t in range(70):
+        state = add(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
+        assert [tuple(part.shape) for part in state] == [(2, 3, 4, 5), (2, 3, 4)]
+        outputs.append(read(state, q[:, :, t : t + 1], normalise))
+    assert_close(torch.cat(outputs, dim=2), causal_linear_attention(q, k, v, normalise))
+
+
+def test_keys_may_be_added_many_at_a_time() -> None:
+    _, k, v = qkv(1, 12, "elu")
+    start = empty_state(2, 3, 4, 5, v)
+    twice = add(add(start, k[:, :, :5], v[:, :, :5]), k[:, :, 5:], v[:, :, 5:])
+    for got, expected in zip(twice, add(start, k, v), strict=True):
+        assert_close(got, expected)
+
+
+@NORMALISE
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_gradients_equal_those_of_the_definition(normalise: bool, is_causal: bool) -> None:
+    inputs = [x.requires_grad_() for x in qkv(70, 70, "elu")]
+    mask = (
+        causal(70) if is_causal else torch.arange(70).expand(2, 1, 1, 70) < torch.tensor([70, 41])[:, None, None, None]
+    )
+    expected, _ = definition(*inputs, normalise, mask)
+    got = causal_linear_attention(*inputs, normalise) if is_causal else linear_attention(*inputs, normalise, mask)
+    weight = rand(*got.shape)  # another one for every output, so that no gradient cancels
+    pairs = zip(*(torch.autograd.grad((y * weight).sum(), inputs) for y in (got, expected)), strict=True)
+    for ours, theirs in pairs:
+        assert_close(ours, theirs)
+
+
+@NORMALISE
+def test_alone_equals_in_a_batch(normalise: bool) -> None:
+    q, k, v = qkv(70, 70, "elu")
+    for form in (linear_attention, causal_linear_attention):
+        alone = [form(q[i : i + 1], k[i : i + 1], v[i : i + 1], normalise) for i in range(2)]
+        assert_close(torch.cat(alone), form(q, k, v, normalise))
+
+
+def test_padded_keys_equal_keys_left_out() -> None:
+    q, k, v = qkv(4, 9, "elu")
+    mask = (torch.arange(9) < 6).expand(2, 1, 1, 9)
+    assert_close(linear_attention(q, k, v, True, mask), linear_attention(q, k[:, :, :6], v[:, :, :6], True))
+
+
+def test_no_key_to_look_at_gives_zero_and_finite_gradients() -> None:
+    inputs = [x.requires_grad_() for x in qkv(4, 9, "elu")]
+    mask = torch.zeros(2, 1, 1, 9, dtype=torch.bool)
+    output = linear_attention(*inputs, True, mask)
+    assert torch.equal(output, torch.zeros_like(output))
+    assert torch.equal(linear_weights(*inputs[:2], True, mask), torch.zeros(2, 3, 4, 9, dtype=torch.float64))
+    assert all(g.isfinite().all() for g in torch.autograd.grad(output.sum(), inputs))
+
+
+def test_selected_rows_go_on_as_they_would_have() -> None:
+    q, k, v = qkv(8, 8, "elu")
+    rows = torch.tensor([1, 0, 1])
+    state = add(empty_state(2, 3, 4, 5, v), k[:, :, :7], v[:, :, :7]).select(rows)
+    state = add(state, k[rows, :, 7:], v[rows, :, 7:])
+    assert isinstance(state, LinearState)
+    assert_close(read(state, q[rows, :, 7:], True), causal_linear_attention(q, k, v, True)[rows, :, 7:])
+
+
+def test_bf16_adds_up_in_float32() -> None:
+    q, k, v = (x.bfloat16() for x in qkv(400, 400, "elu"))
+    state = empty_state(2, 3, 4, 5, v)
+    for t in range(400):
+        state = add(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
+    expected, _ = definition(q.double(), k.double(), v.double(), True, causal(400))
+    assert state.kv.dtype == state.k.dtype == torch.float32
+    whole, last = causal_linear_attention(q, k, v, True), read(state, q[:, :, -1:], True)
+    assert whole.dtype == last.dtype == torch.bfloat16
+    torch.testing.assert_close(last.double(), expected[:, :, -1:], rtol=0, atol=5e-3)
+    torch.testing.assert_close(whole.double(), expected, rtol=0, atol=5e-2)
+
+
+def test_compiles_whole_once_for_one_chunk_and_once_for_more() -> None:
+    graphs = 0
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    compiled = torch.compile(causal_linear_attention, backend=backend, dynamic=True, fullgraph=True)
+    for length in (20, 41, 130, 300):
+        q, k, v = qkv(length, length, "elu")
+        assert_close(compiled(q, k, v, True), causal_linear_attention(q, k, v, True))
+    assert graphs == 2
