@@ -13,7 +13,7 @@ from regard.data.word_alignments import Gold, Links, read_alignments
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Candidate, Translation
-from regard.text.words import words_of
+from regard.text.words import word_indices
 
 
 def rate(found: list[Links], gold: list[Gold]) -> float:
@@ -42,11 +42,11 @@ def test_the_error_rate_of_a_worked_example() -> None:
 
 
 def test_tokens_are_put_together_to_words() -> None:
-    assert words_of(("▁the", "▁wit", "ch", "</s>")) == [0, 1, 1, -1]
-    assert words_of(("a", "b", " ", "c", "</s>")) == [0, 0, -1, 1, -1]  # characters
-    assert words_of(("▁a", "▁<unk>", "▁c", "</s>")) == [0, 1, 2, -1]  # words
-    assert words_of(("▁Zy", "<unk>", "▁c", "</s>")) == [0, 0, 1, -1]  # an unknown letter
-    assert words_of(("▁", "<0xC3>", "<0xA9>", "▁x", "</s>")) == [0, 0, 0, 1, -1]
+    assert word_indices(("▁the", "▁wit", "ch", "</s>")) == [0, 1, 1, -1]
+    assert word_indices(("a", "b", " ", "c", "</s>")) == [0, 0, -1, 1, -1]  # characters
+    assert word_indices(("▁a", "▁<unk>", "▁c", "</s>")) == [0, 1, 2, -1]  # words
+    assert word_indices(("▁Zy", "<unk>", "▁c", "</s>")) == [0, 0, 1, -1]  # an unknown letter
+    assert word_indices(("▁", "<0xC3>", "<0xA9>", "▁x", "</s>")) == [0, 0, 0, 1, -1]
 
 
 def test_attention_is_summed_over_source_pieces_and_averaged_over_target_pieces() -> None:

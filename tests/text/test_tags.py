@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from regard.text.tags import Marked
+from regard.text.tags import TaggedText
 
 SWAPPED = ([0, 2, 1, 3, 3], ["la", "sorcière", "verte", "est", "arrivée"])  # the green witch arrived
 
@@ -30,33 +30,33 @@ SWAPPED = ([0, 2, 1, 3, 3], ["la", "sorcière", "verte", "est", "arrivée"])  # 
     ],
 )
 def test_markup_goes_with_its_words(text: str, plain: str | None, expected: str) -> None:
-    marked = Marked.of(text)
+    marked = TaggedText.parse(text)
     assert plain is None or marked.plain.strip() == plain
     assert marked.plain.split() == ["the", "green", "witch", "arrived"]
-    assert marked.restored(SWAPPED[1], SWAPPED[0]) == expected
+    assert marked.restore(SWAPPED[1], SWAPPED[0]) == expected
 
 
 def test_a_mark_stays_outside_if_it_was_outside() -> None:
-    assert Marked.of("a <b>b</b>, c").restored(["x", "y,", "z"], [0, 1, 2]) == "x <b>y</b>, z"
-    assert Marked.of("a <b>b,</b> c").restored(["x", "y,", "z"], [0, 1, 2]) == "x <b>y,</b> z"
-    assert Marked.of("hello {name}, you").restored(["salut", ",", "toi"], [0, 1, 2]) == "salut {name}, toi"
+    assert TaggedText.parse("a <b>b</b>, c").restore(["x", "y,", "z"], [0, 1, 2]) == "x <b>y</b>, z"
+    assert TaggedText.parse("a <b>b,</b> c").restore(["x", "y,", "z"], [0, 1, 2]) == "x <b>y,</b> z"
+    assert TaggedText.parse("hello {name}, you").restore(["salut", ",", "toi"], [0, 1, 2]) == "salut {name}, toi"
 
 
 def test_an_element_that_is_torn_apart_stays_well_nested_and_none_is_lost() -> None:
-    marked = Marked.of("<b>a b</b> <i>c</i>")
-    assert marked.restored(["x", "y", "z"], [0, 2, 1]) == "<b>x</b> <i>y</i> <b>z</b>"
-    assert marked.restored(["x", "y"], [0, 1]) == "<b>x y</b> <i></i>"
-    assert marked.restored([], []) == "<b></b> <i></i>"
-    assert Marked.of("<br>").restored([], []) == "<br>"
+    marked = TaggedText.parse("<b>a b</b> <i>c</i>")
+    assert marked.restore(["x", "y", "z"], [0, 2, 1]) == "<b>x</b> <i>y</i> <b>z</b>"
+    assert marked.restore(["x", "y"], [0, 1]) == "<b>x y</b> <i></i>"
+    assert marked.restore([], []) == "<b></b> <i></i>"
+    assert TaggedText.parse("<br>").restore([], []) == "<br>"
 
 
 def test_what_is_no_markup_stays() -> None:
     for text in ("5 < 6 and 7 > 3", "100% sure", "{ a }", "a <3 b", "100 %d'accord"):
-        marked = Marked.of(text)
+        marked = TaggedText.parse(text)
         words = text.split()
         if marked.plain == text:
-            assert marked.restored(words, range(len(words))) == text
-    assert Marked.of("5 < 6 and 7 > 3").plain == "5 < 6 and 7 > 3"
+            assert marked.restore(words, range(len(words))) == text
+    assert TaggedText.parse("5 < 6 and 7 > 3").plain == "5 < 6 and 7 > 3"
 
 
 def test_identity_on_random_markup() -> None:
@@ -74,10 +74,10 @@ def test_identity_on_random_markup() -> None:
         if draw.random() < 0.5:
             words.insert(draw.randrange(n + 1), "{x}")
         text = " ".join(words)
-        marked = Marked.of(text)
+        marked = TaggedText.parse(text)
         plain = marked.plain.split()
-        back = marked.restored(plain, range(len(plain)))
-        assert sorted(re.findall(r"\S+", Marked.of(back).plain)) == sorted(plain)
+        back = marked.restore(plain, range(len(plain)))
+        assert sorted(re.findall(r"\S+", TaggedText.parse(back).plain)) == sorted(plain)
         if "{x}" not in text:
             assert back == text
         assert back.count("{x}") == text.count("{x}") and back.count("</b>") == 1
@@ -98,10 +98,10 @@ def test_identity_on_random_markup() -> None:
     ],
 )
 def test_blocks_part_words_and_nothing_leaves_its_element(text: str, words: list[str], expected: str) -> None:
-    marked = Marked.of(text)
+    marked = TaggedText.parse(text)
     assert len(marked.plain.split()) == len(words)
-    assert marked.restored(words, range(len(words))) == expected
+    assert marked.restore(words, range(len(words))) == expected
 
 
 def test_a_lost_element_stays_in_the_one_around_it() -> None:
-    assert Marked.of("<p>a <b>lost</b></p>").restored(["A"], [0]) == "<p>A <b></b></p>"
+    assert TaggedText.parse("<p>a <b>lost</b></p>").restore(["A"], [0]) == "<p>A <b></b></p>"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
-from regard.text.display import LONGEST, labels, readable
+from regard.text.labels import MAX_LABEL_LENGTH, readable_piece, token_labels
 from regard.visualize import figure
 from regard.visualize.curves import draw_curves
 from regard.visualize.grid import draw_grid
@@ -55,11 +55,11 @@ def test_a_map_and_curves_are_drawn(tmp_path: Path) -> None:
 
 
 def test_pieces_are_readable() -> None:
-    assert [readable(t) for t in ("▁house", "s", "</s>", "▁", "<0xE2>")] == ["house", "-s", "</s>", "▁", "<0xE2>"]
-    assert labels(["a", " ", "\n", "\x07"]) == ["a", "␣", "↵", "<0x07>"]
-    assert labels(["▁a", "\n", "\x07", "s"]) == ["a", "↵", "<0x07>", "-s"]
-    [short] = labels(["abcde" * 10])
-    assert len(short) == LONGEST and short.endswith("…") and short.startswith("abcdeabcde")
+    assert [readable_piece(t) for t in ("▁house", "s", "</s>", "▁", "<0xE2>")] == ["house", "-s", "</s>", "▁", "<0xE2>"]
+    assert token_labels(["a", " ", "\n", "\x07"]) == ["a", "␣", "↵", "<0x07>"]
+    assert token_labels(["▁a", "\n", "\x07", "s"]) == ["a", "↵", "<0x07>", "-s"]
+    [short] = token_labels(["abcde" * 10])
+    assert len(short) == MAX_LABEL_LENGTH and short.endswith("…") and short.startswith("abcdeabcde")
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -68,7 +68,7 @@ def test_every_token_is_a_text_of_the_svg(tmp_path: Path, kind: str) -> None:
     rows, columns = record.tokens(kind)
     for draw in (draw_heatmap, draw_links, draw_grid):
         texts, _ = svg(draw(record, tmp_path / "it.svg", kind))
-        assert {*labels(rows), *labels(columns)} <= texts, draw
+        assert {*token_labels(rows), *token_labels(columns)} <= texts, draw
 
 
 def test_scripts_signs_and_forty_tokens_are_drawn_without_a_warning(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_figures_stand_in_the_cells_while_there_is_room(tmp_path: Path) -> None:
     def sample_tokens(n: int) -> set[str]:
         tokens = tuple(f"▁w{i}" for i in range(n))
         texts, _ = svg(draw_heatmap(random_record(tokens, tokens), tmp_path / "map.svg"))
-        return texts - set(labels(tokens))
+        return texts - set(token_labels(tokens))
 
     assert all(re.fullmatch(r"[01]\.\d\d", text) for text in sample_tokens(8)) and sample_tokens(8)
     assert not sample_tokens(30)
@@ -173,7 +173,7 @@ def test_a_terminal_is_never_overrun(width: int) -> None:
     for record in (random_record(long, long), random_record(SCRIPTS, ODD)):
         lines = terminal(record, width)
         assert max(map(cell_len, lines)) <= width
-        for name in labels(record.source_tokens):  # at the top or in the legend, however it is cut into lines
+        for name in token_labels(record.source_tokens):  # at the top or in the legend, however it is cut into lines
             assert name in " ".join(lines)
 
 

@@ -6,8 +6,8 @@ from itertools import tee
 
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Candidate, Translation, Translator
-from regard.text.tags import Marked
-from regard.text.words import is_unknown, joined, words_of
+from regard.text.tags import TaggedText
+from regard.text.words import is_unknown, join_pieces, word_indices
 
 
 @dataclass(frozen=True)
@@ -21,22 +21,22 @@ class Transfer:
 
     def translate(self, translator: Translator, lines: Iterable[str], **options: object) -> Iterator[Translation]:
         """`options` are those of Translator.stream"""
-        sources, again = tee(Marked.of(line) if self.markup else Marked(line, line, (), ()) for line in lines)
+        sources, again = tee(TaggedText.parse(line) if self.markup else TaggedText.untagged(line) for line in lines)
         found = translator.stream((source.plain for source in sources), attention=True, **options)  # type: ignore[arg-type]
         for marked, translation in zip(again, found, strict=False):
             best = tuple(self.carried(marked, candidate, translator) for candidate in translation.hypotheses)
             yield replace(translation, source=marked.text, hypotheses=best)
 
-    def carried(self, marked: Marked, candidate: Candidate, translator: Translator) -> Candidate:
+    def carried(self, marked: TaggedText, candidate: Candidate, translator: Translator) -> Candidate:
         """The candidate, which has its attention, with what belongs into it"""
         record, source, words = candidate.attention, marked.plain.split(), candidate.text.split()
         if record is None or not record.cross.size:  # of an empty line, or a model that does not attend
-            return replace(candidate, text=marked.restored(words, _spread(range(len(source)), len(words))))
+            return replace(candidate, text=marked.restore(words, _spread(range(len(source)), len(words))))
         aligned = _sources(record, translator, len(source))
         if self.unknown:
             words, aligned = _with_copies(record, words, aligned, source)
             candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
-        return replace(candidate, text=marked.restored(words, _spread(aligned, len(words))))
+        return replace(candidate, text=marked.restore(words, _spread(aligned, len(words))))
 
 
 def _sources(record: AttentionRecord, translator: Translator, n_source: int) -> list[int]:
@@ -60,7 +60,7 @@ def _with_copies(
         copies = any(map(is_unknown, group)) or i in strange
         if copies and kept and kept[-1] == i and copied[-1] == source[i]:
             continue
-        copied.append(source[i] if copies else joined(group))
+        copied.append(source[i] if copies else join_pieces(group))
         kept.append(i)
     return copied, kept
 
@@ -68,7 +68,7 @@ def _with_copies(
 def _grouped(tokens: Sequence[str]) -> list[list[str]]:
     """The tokens of each word"""
     groups: dict[int, list[str]] = {}
-    for token, word in zip(tokens, words_of(tokens), strict=True):
+    for token, word in zip(tokens, word_indices(tokens), strict=True):
         if word >= 0:
             groups.setdefault(word, []).append(token)
     return list(groups.values())

@@ -13,7 +13,7 @@ from regard.data.batch import Ragged
 from regard.data.corpus import Corpus, Report, fingerprint_files, read_lines
 from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.words import words_of
+from regard.text.words import word_indices
 
 _DIGITS = 6  # no sentence has a million words
 Links = set[tuple[int, int]]
@@ -85,4 +85,4 @@ class Guide:
 
 
 def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    return words_of(tokenizer.tokens(ids))
+    return word_indices(tokenizer.tokens(ids))

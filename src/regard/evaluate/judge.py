@@ -19,7 +19,7 @@ from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.pipelines.load import load
-from regard.text.words import words_of
+from regard.text.words import word_indices
 from regard.train.tasks.classify import label_scores
 from regard.train.tasks.text import text_batches, text_scores
 
@@ -129,7 +129,7 @@ def region_shares(captioner: Captioner, pairs: Sequence[tuple[Path, str]], gold:
         if picture.name not in gold:
             continue
         tokens, maps = captioner.attention(picture, caption)
-        words = np.asarray(words_of(tokens))
+        words = np.asarray(word_indices(tokens))
         for word, box in gold[picture.name]:
             inside = _cover(box, captioner.size, captioner.n_regions)
             of_word = maps[:, :, : len(tokens)][:, :, words == word].mean(2)  # [layers, heads, rows, columns]

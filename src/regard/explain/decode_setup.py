@@ -14,7 +14,7 @@ from regard.explain.number_format import number
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.search.decode import DecodeConfig
-from regard.text.display import labels
+from regard.text.labels import token_labels
 from regard.text.vocab import BOS, EOS, SPECIALS
 
 A, B, C = range(len(SPECIALS), len(SPECIALS) + 3)
@@ -79,7 +79,7 @@ class DecodeSetup:
         config = own.decoding.model_copy(update={"n_best": 1, "sampling": None, **ends, **options})
 
         def token(i: int) -> str:
-            return SPECIALS[i] if i < len(SPECIALS) else labels(own.writer.tokens([i, i]))[0]
+            return SPECIALS[i] if i < len(SPECIALS) else token_labels(own.writer.tokens([i, i]))[0]
 
         def spelt(ids: Sequence[int]) -> str:
             text = own.writer.decode(ids).replace("\n", "↵")

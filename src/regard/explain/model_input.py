@@ -26,7 +26,7 @@ from regard.pipelines.load import Pipeline, load
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
-from regard.text.display import labels
+from regard.text.labels import token_labels
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import BOS, EOS, SEP, SPECIALS
 from regard.train.recipe import Recipe
@@ -180,7 +180,7 @@ class ModelInput:
 
     @property
     def given_tokens(self) -> tuple[str, ...]:
-        return tuple(labels(self.reader.tokens(self.given)))
+        return tuple(token_labels(self.reader.tokens(self.given)))
 
     def _named(self, ids: Tensor, tokenizer: Tokenizer) -> tuple[str, ...]:
         """Tokens of ids [1, T]"""
@@ -190,6 +190,6 @@ class ModelInput:
 
 def names(tokens: Sequence[str]) -> tuple[str, ...]:
     """Tokens as people read them, numbered where one occurs twice"""
-    shown = labels(tokens)
+    shown = token_labels(tokens)
     twice = {token for token in shown if shown.count(token) > 1}
     return tuple(f"{token}·{i}" if token in twice else token for i, token in enumerate(shown, start=1))

@@ -12,7 +12,7 @@ from safetensors.numpy import load, save
 
 from regard.errors import UserError
 from regard.text.vocab import BOS, SPECIALS
-from regard.text.words import joined, words_of
+from regard.text.words import join_pieces, word_indices
 
 Weights = NDArray[np.float32]
 KINDS = ("encoder", "decoder", "cross")
@@ -191,7 +191,7 @@ class _Grouping:
     @classmethod
     def of(cls, tokens: tuple[str, ...], specials: bool) -> "_Grouping":
         groups: dict[object, list[int]] = {}
-        for place, (token, word) in enumerate(zip(tokens, words_of(tokens), strict=True)):
+        for place, (token, word) in enumerate(zip(tokens, word_indices(tokens), strict=True)):
             if word >= 0:
                 groups.setdefault(word, []).append(place)
             elif specials and token in SPECIALS:
@@ -199,7 +199,7 @@ class _Grouping:
         belongs = np.zeros((len(tokens), len(groups)), dtype=np.float32)
         for column, places in enumerate(groups.values()):
             belongs[places, column] = 1.0
-        names = tuple(joined([tokens[i] for i in places]) for places in groups.values())
+        names = tuple(join_pieces([tokens[i] for i in places]) for places in groups.values())
         return cls(names, belongs)
 
 

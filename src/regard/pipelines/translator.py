@@ -16,7 +16,8 @@ from regard.models.record import AttentionRecord, HeadRecord
 from regard.search.decode import DecodeConfig, decode
 from regard.search.protocols import Ensemble, Hypothesis, Renumbered, Stepper, Watcher
 from regard.text.clean import clean
-from regard.text.display import labels, pair_html, table_html
+from regard.text.html_table import sentence_pair_html, weight_table_html
+from regard.text.labels import token_labels
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import BOS, EOS, SPECIALS
 
@@ -67,12 +68,12 @@ class Translation:
 
     def _repr_html_(self) -> str:
         """In a notebook: the pair and, where attention was asked for, its map over all layers and heads."""
-        pair = pair_html(self.source, self.text)
+        pair = sentence_pair_html(self.source, self.text)
         kind = "cross" if self.attention and self.attention.cross.size else "decoder"
         if self.attention is None or not self.attention.weights(kind).size:
             return pair
-        rows, columns = map(labels, self.attention.tokens(kind))
-        return pair + table_html(rows, columns, self.attention.weights(kind).mean((0, 1)).tolist())
+        rows, columns = map(token_labels, self.attention.tokens(kind))
+        return pair + weight_table_html(rows, columns, self.attention.weights(kind).mean((0, 1)).tolist())
 
 
 class Translator:

@@ -1,1 +1,1 @@
-"""Text to ids and back."""
+"""Text processing: tokenizers, special ids, words, tags, and token labels for display."""

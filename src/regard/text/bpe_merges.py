@@ -1,29 +1,44 @@
-"""The merges that put the words of a text together, to be watched one after the other."""
+"""BPE merges of a text: how each word is put together from characters, one merge at a time."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
-_WORDS, _LONGEST = 50, 40  # merging is quadratic in a word's characters
+_MAX_WORDS = 50
+_MAX_CHARACTERS = 40  # of a word; merging takes time quadratic in them
+
+
+@dataclass(frozen=True)
+class WordMerges:
+    """The segmentations of one word while it is merged."""
+
+    word: int
+    """Index of the word in the text."""
+    stages: Sequence[Sequence[str]]
+    """The pieces before any merge, after the first merge, …, after the last."""
+
+
+def bpe_merges(tokenizer: Tokenizer, text: str) -> list[WordMerges] | None:
+    """Return the merges of each word; None if the tokenizer does not use BPE.
+
+    Only the first 50 words are segmented, and words of more than 40 characters are left out.
+    """
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        return None
+    bpe, words = _cached_bpe(tokenizer), []
+    for index, word in enumerate(text.split()[:_MAX_WORDS]):
+        if len(word) > _MAX_CHARACTERS:
+            continue
+        if bpe.segment(word) != tokenizer.encode([word])[0]:
+            return None  # a unigram model: it has no merges
+        words.append(WordMerges(index, list(bpe.stages(word))))
+    return words
 
 
 @lru_cache(maxsize=16)
-def _merger(tokenizer: SentencePieceTokenizer) -> BpeDropout:
-    """It reads the whole vocabulary, so once a tokenizer is enough."""
+def _cached_bpe(tokenizer: SentencePieceTokenizer) -> BpeDropout:
+    """Cached because it reads the whole vocabulary."""
     return BpeDropout(tokenizer, p=0.0)
-
-
-def merges_of(tokenizer: Tokenizer, text: str) -> list[dict[str, Any]] | None:
-    """Of each word its pieces before any merge, after the first, … and at the end; None: it has no merges"""
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        return None
-    bpe, found = _merger(tokenizer), []
-    for number, word in enumerate(text.split()[:_WORDS]):
-        if len(word) > _LONGEST:
-            continue
-        if bpe.segment(word, lambda: True) != tokenizer.encode([word])[0]:
-            return None  # a unigram model: it does not merge, it chooses
-        found.append({"word": number, "stages": list(bpe.stages(word))})
-    return found

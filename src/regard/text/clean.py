@@ -1,6 +1,6 @@
-"""The form in which text is learnt from and translated."""
+"""Text normalisation applied before training and translation."""
 
 
 def clean(text: str) -> str:
-    """One line, single spaces (whatever kind they were), no byte order mark, nothing that UTF-8 cannot write."""
+    """Return the text on one line, with single spaces, no byte order mark and only characters that UTF-8 can encode."""
     return " ".join(text.removeprefix("\ufeff").encode("utf-8", "replace").decode("utf-8").split())

@@ -1,4 +1,4 @@
-"""Markup and placeholders, taken out of a text and put into another by the words that they stand at."""
+"""Tags and placeholders: take them out of a text, and put them into its translation around the corresponding words."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 _TAG = r"""</?[A-Za-z](?:"[^"]*"|'[^']*'|[^<>"'])*>|<!--.*?-->"""
 _PLACEHOLDER = r"\{\{[^{}]*\}\}|\$?\{[^{}\s]*\}|%\([A-Za-z_]\w*\)[sdif]|%\d+\$[sd]|%[sd]\b"
 _MARKUP = re.compile(f"{_TAG}|{_PLACEHOLDER}")
-_NAME = re.compile(r"</?([A-Za-z][\w:-]*)")
-_WORD_AND_MARKS = re.compile(r"(.*?)([^\w\s]*)", re.DOTALL)
-# Elements that part the words on their two sides, without a space between them.
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w:-]*)")
+_WORD_AND_PUNCTUATION = re.compile(r"(.*?)([^\w\s]*)", re.DOTALL)
+# Tags that separate the words before and after them even without a space.
 _BLOCK = re.compile(
     r"</?(address|article|aside|blockquote|br|caption|d[dlt]|div|fig\w+|footer|h[1-6r]|header|li|main|nav|[ou]l|option|p|pre|section"
     r"|t(able|body|d|foot|h|head|r))\b",
@@ -18,182 +18,199 @@ _BLOCK = re.compile(
 
 
 @dataclass(frozen=True)
-class TagPair:
-    """An element around words, from its opening to its closing tag."""
+class TagElement:
+    """An element that contains words: opening tag, words first … end − 1, closing tag."""
 
-    open: str
-    close: str
+    opening: str
+    closing: str
     first: int
     end: int
-    """It holds the words first … end − 1"""
-    with_mark: bool
-    """Whether the punctuation mark behind its last word is inside"""
+    includes_punctuation: bool
+    """Whether the punctuation after its last word is inside the element."""
 
 
 @dataclass(frozen=True)
-class Single:
-    """Something that holds no word: a placeholder, an empty element, a tag without its partner."""
+class StandaloneTag:
+    """Markup without words: a placeholder, a comment, an empty element, or a tag without a matching one."""
 
     text: str
-    gap: int
-    """So many words stand before it"""
-    left: bool
-    right: bool
-    """Whether it touches what stands there"""
-    within: TagPair | None = None
-    """The innermost element around it"""
+    n_before: int
+    """Number of words before it."""
+    touches_left: bool
+    """Whether there is no space before it."""
+    touches_right: bool
+    """Whether there is no space after it."""
+    parent: TagElement | None = None
+    """The innermost element around it."""
 
 
 @dataclass(frozen=True)
-class Marked:
-    """A text, and the markup that was taken out of it."""
+class TaggedText:
+    """A text split into plain text and markup."""
 
     text: str
     plain: str
-    pairs: tuple[TagPair, ...]
-    """Outer ones first"""
-    singles: tuple[Single, ...]
+    elements: tuple[TagElement, ...] = ()
+    """Outer elements before inner ones."""
+    standalone: tuple[StandaloneTag, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> "Marked":
-        marks = list(_MARKUP.finditer(text))
-        plain, places = _without(text, marks)
+    def parse(cls, text: str) -> "TaggedText":
+        """Find tags and placeholders in a text and take them out."""
+        tags = list(_MARKUP.finditer(text))
+        plain, offsets = _remove(text, tags)
         words = [word.span() for word in re.finditer(r"\S+", plain)]
-        partners = _partners([mark.group() for mark in marks])
-        done = set(partners.values())
-        pairs: list[tuple[int, int, TagPair]] = []
-        singles: list[Single] = []
-        for i, mark in enumerate(marks):
-            if i in done:
+        closing_of = _match_tags([tag.group() for tag in tags])
+        handled = set(closing_of.values())
+        elements: list[tuple[int, int, TagElement]] = []
+        standalone: list[StandaloneTag] = []
+        for i, tag in enumerate(tags):
+            if i in handled:
                 continue
-            j = partners.get(i, i)
-            held = [n for n, (start, stop) in enumerate(words) if i < j and start < places[j] and stop > places[i]]
-            if held:
-                before = plain[: places[j]].rstrip()[-1:]
-                pair = TagPair(mark.group(), marks[j].group(), held[0], held[-1] + 1, not before.isalnum())
-                pairs.append((i, j, pair))
+            j = closing_of.get(i, i)
+            inside = [n for n, (start, end) in enumerate(words) if i < j and start < offsets[j] and end > offsets[i]]
+            if inside:
+                last_character = plain[: offsets[j]].rstrip()[-1:]
+                element = TagElement(
+                    tag.group(), tags[j].group(), inside[0], inside[-1] + 1, not last_character.isalnum()
+                )
+                elements.append((i, j, element))
                 continue
-            done |= set(range(i, j + 1))  # what is inside goes along
-            start, stop = mark.start(), marks[j].end()
-            gap = sum(end <= places[i] for _, end in words)
-            left, right = (
-                bool(c) and not c.isspace() for c in (text[max(0, start - 1) : start], text[stop : stop + 1])
-            )
-            around = [pair for first, last, pair in pairs if first < i and j < last]
-            singles.append(Single(text[start:stop], gap, left, right, around[-1] if around else None))
-        return cls(text, plain, tuple(pair for *_, pair in pairs), tuple(singles))
+            handled |= set(range(i, j + 1))  # markup inside an element without words stays with it
+            start, end = tag.start(), tags[j].end()
+            n_before = sum(word_end <= offsets[i] for _, word_end in words)
+            left, right = (bool(c) and not c.isspace() for c in (text[max(0, start - 1) : start], text[end : end + 1]))
+            parents = [element for first, last, element in elements if first < i and j < last]
+            standalone.append(StandaloneTag(text[start:end], n_before, left, right, parents[-1] if parents else None))
+        return cls(text, plain, tuple(element for *_, element in elements), tuple(standalone))
 
-    def restored(self, words: Sequence[str], source_of: Sequence[int]) -> str:
-        """The markup around other words, of which word j comes from the plain text's word source_of[j].
+    @classmethod
+    def untagged(cls, text: str) -> "TaggedText":
+        """A text taken as it is: anything in it that looks like markup counts as words."""
+        return cls(text, text)
 
-        Each word gets what stood around the one that it comes from, so elements stay well nested but may come in
-        several parts. One whose words are all lost is left empty rather than left out.
+    def restore(self, words: Sequence[str], source_words: Sequence[int]) -> str:
+        """Put the markup around other words; words[j] corresponds to word source_words[j] of the plain text.
+
+        Each word gets the elements around its source word, so elements stay well nested but may be split into several.
+        An element none of whose words has a counterpart is written empty rather than dropped.
         """
-        around = [[p for p in self.pairs if p.first <= source < p.end] for source in source_of]
-        between: dict[int, list[Single]] = {}
-        for single in (*self.singles, *self._lost(around)):
-            between.setdefault(self._place(single.gap, source_of), []).append(single)
-        writer = _Writer()
-        for j, (word, wanted) in enumerate(zip([*words, None], [*around, []], strict=True)):
-            writer.pass_on(wanted, between.get(j, []))
+        elements_around = [[e for e in self.elements if e.first <= source < e.end] for source in source_words]
+        standalone_before: dict[int, list[StandaloneTag]] = {}
+        for tag in (*self.standalone, *self._emptied(elements_around)):
+            standalone_before.setdefault(self._insertion_point(tag.n_before, source_words), []).append(tag)
+        writer = _TagWriter()
+        for j, (word, elements) in enumerate(zip([*words, None], [*elements_around, []], strict=True)):
+            writer.move_to(elements, standalone_before.get(j, []))
             if word is not None:
-                writer.word(word)
+                writer.write_word(word)
         return writer.text
 
-    def _lost(self, around: Sequence[Sequence[TagPair]]) -> list[Single]:
-        """Elements none of whose words is there, each in the one that it stood in"""
-        found = []
-        for n, pair in enumerate(self.pairs):
-            if not any(pair in stack for stack in around):
-                outer = [p for p in self.pairs[:n] if p.first <= pair.first and pair.end <= p.end]
-                within = next((p for p in reversed(outer) if any(p in stack for stack in around)), None)
-                found.append(Single(pair.open + pair.close, pair.first, False, False, within))
-        return found
+    def _emptied(self, elements_around: Sequence[Sequence[TagElement]]) -> list[StandaloneTag]:
+        """Elements none of whose words has a counterpart, as empty elements inside their innermost remaining parent."""
 
-    def _place(self, gap: int, source_of: Sequence[int]) -> int:
-        """Before which of the other words: the one from behind the gap, else behind the one from before it"""
-        if gap == 0 or gap >= len(self.plain.split()):
-            return 0 if gap == 0 else len(source_of)
-        behind = [j for j, source in enumerate(source_of) if source == gap]
-        before = [j + 1 for j, source in enumerate(source_of) if source == gap - 1]
-        later = [j for j, source in enumerate(source_of) if source > gap]
-        return min(behind) if behind else max(before) if before else min(later, default=len(source_of))
+        def remains(element: TagElement) -> bool:
+            return any(element in elements for elements in elements_around)
+
+        emptied = []
+        for n, element in enumerate(self.elements):
+            if not remains(element):
+                outer = [e for e in self.elements[:n] if e.first <= element.first and element.end <= e.end]
+                parent = next((e for e in reversed(outer) if remains(e)), None)
+                emptied.append(StandaloneTag(element.opening + element.closing, element.first, False, False, parent))
+        return emptied
+
+    def _insertion_point(self, n_before: int, source_words: Sequence[int]) -> int:
+        """Return the index of the target word before which markup goes that had `n_before` source words before it.
+
+        Before the counterpart of the next source word; else after the counterpart of the previous one; else before the
+        first counterpart of a later one.
+        """
+        if n_before == 0 or n_before >= len(self.plain.split()):
+            return 0 if n_before == 0 else len(source_words)
+        of_next = [j for j, source in enumerate(source_words) if source == n_before]
+        after_previous = [j + 1 for j, source in enumerate(source_words) if source == n_before - 1]
+        of_later = [j for j, source in enumerate(source_words) if source > n_before]
+        if of_next:
+            return min(of_next)
+        return max(after_previous) if after_previous else min(of_later, default=len(source_words))
 
 
-class _Writer:
-    """Writes words, and around and between them what was open before and is to be open from now on."""
+class _TagWriter:
+    """Writes words with their elements: closes what ends, writes standalone tags, opens what begins."""
 
     def __init__(self) -> None:
         self.text = ""
-        self.open: Sequence[TagPair] = ()
-        self.marks = ""  # the last word's punctuation, inside or outside of what ends there
-        self.apart = False  # whether a space is due
+        self.open_elements: Sequence[TagElement] = ()
+        self.punctuation = ""  # of the last word; not written yet, as it may go inside or outside a closing element
+        self.needs_space = False
 
-    def pass_on(self, wanted: Sequence[TagPair], singles: Sequence[Single]) -> None:
-        """From the last word to the next: close, say what stands between, open"""
-        common = sum(1 for _ in _same(self.open, wanted))
-        for pair in reversed(self.open[common:]):
-            inside = [single for single in singles if single.within is pair]
-            if pair.with_mark or inside:
-                self._flush()
-            self._say(inside)
-            self.text += pair.close
-        self._flush()
-        edges = [*self.open[common:], *wanted[common:]]
-        self._say([single for single in singles if not any(single.within is pair for pair in edges)])
-        for pair in wanted[common:]:
-            self.text += (" " if self.apart else "") + pair.open
-            self.apart = False
-            if not any(pair is before for before in self.open):
-                self._say([single for single in singles if single.within is pair])
-        self.open = wanted
+    def move_to(self, elements: Sequence[TagElement], standalone: Sequence[StandaloneTag]) -> None:
+        """Go from the last word to the next one, which is inside `elements`; `standalone` is between the two."""
+        n_common = sum(1 for _ in _common_prefix(self.open_elements, elements))
+        closing, opening = self.open_elements[n_common:], elements[n_common:]
+        for element in reversed(closing):
+            inside = [tag for tag in standalone if tag.parent is element]
+            if element.includes_punctuation or inside:
+                self._write_punctuation()
+            self._write_standalone(inside)
+            self.text += element.closing
+        self._write_punctuation()
+        changed = [*closing, *opening]
+        self._write_standalone([tag for tag in standalone if not any(tag.parent is element for element in changed)])
+        for element in opening:
+            self.text += (" " if self.needs_space else "") + element.opening
+            self.needs_space = False
+            if not any(element is other for other in self.open_elements):
+                self._write_standalone([tag for tag in standalone if tag.parent is element])
+        self.open_elements = elements
 
-    def word(self, word: str) -> None:
-        core, marks = _WORD_AND_MARKS.fullmatch(word).groups()  # type: ignore[union-attr]
-        core, self.marks = (core, marks) if core else (marks, "")
-        self.text += (" " if self.apart else "") + core
-        self.apart = True
+    def write_word(self, word: str) -> None:
+        core, punctuation = _WORD_AND_PUNCTUATION.fullmatch(word).groups()  # type: ignore[union-attr]
+        core, self.punctuation = (core, punctuation) if core else (punctuation, "")
+        self.text += (" " if self.needs_space else "") + core
+        self.needs_space = True
 
-    def _say(self, singles: Sequence[Single]) -> None:
-        for single in singles:
-            self.text += (" " if self.apart and not single.left else "") + single.text
-            self.apart = not single.right
+    def _write_standalone(self, tags: Sequence[StandaloneTag]) -> None:
+        for tag in tags:
+            self.text += (" " if self.needs_space and not tag.touches_left else "") + tag.text
+            self.needs_space = not tag.touches_right
 
-    def _flush(self) -> None:
-        self.text, self.marks = self.text + self.marks, ""
-
-
-def _without(text: str, marks: Sequence[re.Match[str]]) -> tuple[str, list[int]]:
-    """The text without its markup, and where each mark stood in it"""
-    plain, places, end = "", [], 0
-    for mark in marks:
-        plain += text[end : mark.start()]
-        end = mark.end()
-        parts = _BLOCK.match(mark.group()) is not None and plain != "" and not plain[-1].isspace()
-        opens = not mark.group().startswith("</")
-        places.append(len(plain) + (parts and opens))
-        plain += " " if parts else ""
-    return plain + text[end:], places
+    def _write_punctuation(self) -> None:
+        self.text, self.punctuation = self.text + self.punctuation, ""
 
 
-def _same(left: Sequence[TagPair], right: Sequence[TagPair]) -> Iterator[TagPair]:
+def _remove(text: str, tags: Sequence[re.Match[str]]) -> tuple[str, list[int]]:
+    """Return the text without its tags, and the offset of each tag in it."""
+    plain, offsets, end = "", [], 0
+    for tag in tags:
+        plain += text[end : tag.start()]
+        end = tag.end()
+        separates = _BLOCK.match(tag.group()) is not None and plain != "" and not plain[-1].isspace()
+        is_opening = not tag.group().startswith("</")
+        offsets.append(len(plain) + (separates and is_opening))
+        plain += " " if separates else ""
+    return plain + text[end:], offsets
+
+
+def _common_prefix(left: Sequence[TagElement], right: Sequence[TagElement]) -> Iterator[TagElement]:
     for one, other in zip(left, right, strict=False):
         if one is not other:
             return
         yield one
 
 
-def _partners(marks: Sequence[str]) -> dict[int, int]:
-    """Opening tag → closing tag, by their numbers; those without a partner are not there"""
-    waiting: list[tuple[int, str]] = []
-    found = {}
-    for i, mark in enumerate(marks):
-        name = _NAME.match(mark)
-        if name is None or mark.endswith("/>"):
+def _match_tags(tags: Sequence[str]) -> dict[int, int]:
+    """Return index of opening tag → index of its closing tag; tags without a match are left out."""
+    unclosed: list[tuple[int, str]] = []
+    closing_of = {}
+    for i, tag in enumerate(tags):
+        name = _TAG_NAME.match(tag)
+        if name is None or tag.endswith("/>"):
             continue
-        if not mark.startswith("</"):
-            waiting.append((i, name[1].lower()))
-        elif (last := next((w for w in reversed(waiting) if w[1] == name[1].lower()), None)) is not None:
-            found[last[0]] = i
-            del waiting[waiting.index(last) :]  # what was opened inside and not closed has no partner
-    return found
+        if not tag.startswith("</"):
+            unclosed.append((i, name[1].lower()))
+        elif (last := next((u for u in reversed(unclosed) if u[1] == name[1].lower()), None)) is not None:
+            closing_of[last[0]] = i
+            del unclosed[unclosed.index(last) :]  # tags opened inside and never closed have no match
+    return closing_of

@@ -1,34 +1,33 @@
-"""Which tokens make up which word."""
+"""Words from tokens: which tokens form which word."""
 
 from collections.abc import Sequence
 
-from regard.text.vocab import SPECIALS, UNK
+from regard.text.vocab import SPECIALS, UNK, WORD_START
 
-_OUTSIDE = -1
-_MARK = "▁"
+_NO_WORD = -1
 
 
-def words_of(tokens: Sequence[str]) -> list[int]:
-    """The word that each token belongs to; −1: to none, as specials and spaces."""
-    places, word, fresh = [], -1, True
+def word_indices(tokens: Sequence[str]) -> list[int]:
+    """Return the index of each token's word; −1 for tokens of no word (specials and white space)."""
+    indices, word, starts_word = [], -1, True
     for token in tokens:
         if token.isspace():
-            fresh = True
-            places.append(_OUTSIDE)
+            starts_word = True
+            indices.append(_NO_WORD)
         elif token in SPECIALS and token != SPECIALS[UNK]:
-            places.append(_OUTSIDE)
+            indices.append(_NO_WORD)
         else:
-            word += fresh or token.startswith(_MARK)
-            fresh = False
-            places.append(word)
-    return places
+            word += starts_word or token.startswith(WORD_START)
+            starts_word = False
+            indices.append(word)
+    return indices
 
 
 def is_unknown(token: str) -> bool:
-    """Whether it stands for something that the vocabulary does not have, at the start of a word or inside"""
-    return token.removeprefix(_MARK) == SPECIALS[UNK]
+    """Whether this is the unknown token, at the start of a word or inside one."""
+    return token.removeprefix(WORD_START) == SPECIALS[UNK]
 
 
-def joined(tokens: Sequence[str]) -> str:
-    """The tokens of one word as that word"""
-    return "".join(tokens).removeprefix(_MARK)
+def join_pieces(pieces: Sequence[str]) -> str:
+    """Return the word that these pieces spell."""
+    return "".join(pieces).removeprefix(WORD_START)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from regard.models.record import AttentionRecord, Weights
-from regard.text.display import labels
+from regard.text.labels import token_labels
 from regard.visualize.figure import new_figure, save_figure
 from regard.visualize.heatmap import check_fits, heads_of
 
@@ -27,7 +27,7 @@ def draw_panels(weights: Weights, names: Mapping[Any, str], tokens: Tokens, path
     """Small maps [down, across, from, to] side by side; the tokens are named at the edges where there is room."""
     n_down, n_across, rows, columns = weights.shape
     check_fits(max(rows, columns))
-    row_labels, column_labels = map(labels, tokens)
+    row_labels, column_labels = map(token_labels, tokens)
     named = max(rows, columns) <= _FEW
     wide, high = (max(1.3, 0.15 * n) if named else 2.2 for n in (columns, rows))
     figure = new_figure(n_across * wide + 2.0, n_down * (high + 0.15) + 1.4)

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from regard.data.images import ImageArray
 from regard.errors import UserError
 from regard.models.record import KINDS, AttentionRecord, Weights
-from regard.text.display import labels, pair_html, shortened, table_html
+from regard.text.html_table import sentence_pair_html, weight_table_html
+from regard.text.labels import shorten_label, token_labels
 from regard.text.vocab import SPECIALS
-from regard.text.words import joined, words_of
+from regard.text.words import join_pieces, word_indices
 from regard.visualize.heatmap import map_of
 from regard.visualize.links import SIDES, THRESHOLD
 
@@ -43,11 +44,11 @@ def page_of(
     check_cells(sum(record.weights(kind).size for kind in KINDS))
     kinds = {kind: _kind(record, kind) for kind in KINDS if record.weights(kind).size}
     tree = {"kinds": kinds, "opening": vars(opening), "picture": None if picture is None else _picture(picture)}
-    rows, columns = map(labels, record.tokens(opening.kind))
+    rows, columns = map(token_labels, record.tokens(opening.kind))
     parts = {
-        "title": escape(shortened(source)),
-        "pair": pair_html(source, target),
-        "table": table_html(rows, columns, map_of(record, opening.kind).tolist()),
+        "title": escape(shorten_label(source)),
+        "pair": sentence_pair_html(source, target),
+        "table": weight_table_html(rows, columns, map_of(record, opening.kind).tolist()),
         "data": _inside_script(tree),
     }
     template = files("regard.visualize").joinpath("html_page.html").read_text(encoding="utf-8")
@@ -77,15 +78,15 @@ def _kind(record: AttentionRecord, kind: str) -> dict[str, Any]:
 
 def _axis(tokens: Sequence[str]) -> dict[str, Any]:
     """Tokens, the word of each, and whether one of no word is special: as `AttentionRecord.words` gathers them"""
-    places = words_of(tokens)
+    places = word_indices(tokens)
     pieces: list[list[str]] = [[] for _ in range(max(places, default=-1) + 1)]
     for token, place in zip(tokens, places, strict=True):
         if place >= 0:
             pieces[place].append(token)
     return {
-        "labels": labels(tokens),
+        "labels": token_labels(tokens),
         "word": places,
-        "names": labels([joined(piece) for piece in pieces]),
+        "names": token_labels([join_pieces(piece) for piece in pieces]),
         "special": [token in SPECIALS for token in tokens],
     }
 

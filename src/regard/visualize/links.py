@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.models.record import AttentionRecord, Weights
-from regard.text.display import labels
+from regard.text.labels import token_labels
 from regard.visualize.figure import new_figure, save_figure
 from regard.visualize.heatmap import check_fits, map_of
 
@@ -29,7 +29,7 @@ def draw_links(
 ) -> Path:
     """A line from each token to what it looked at, the darker and thicker the greater the weight."""
     weights = map_of(record, kind)
-    looking, looked_at = map(labels, record.tokens(kind))
+    looking, looked_at = map(token_labels, record.tokens(kind))
     n = max(weights.shape)
     check_fits(n)
     widths = [0.09 * max(map(len, names)) for names in (looked_at, looking)]

@@ -10,7 +10,7 @@ from regard.data.images import ImageArray
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.captioner import RegionWeights
-from regard.text.display import labels
+from regard.text.labels import token_labels
 from regard.text.vocab import EOS, SPECIALS
 from regard.visualize.figure import new_figure, save_figure
 from regard.visualize.heatmap import check_fits, map_of
@@ -41,7 +41,7 @@ def region_names(n_rows: int, n_columns: int) -> tuple[str, ...]:
 def draw_regions(record: AttentionRecord, picture: ImageArray, path: Path, title: str = "") -> Path:
     """The picture, then a panel a word, bright where the word looked; one scale for all of them."""
     weights = map_of(record, "cross")
-    names = labels(record.target_tokens)
+    names = token_labels(record.target_tokens)
     check_fits(len(names))
     side = isqrt(weights.shape[1])
     down = -(-(len(names) + 1) // _ACROSS)

@@ -6,7 +6,7 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.models.record import KINDS, AttentionRecord
-from regard.text.words import words_of
+from regard.text.words import word_indices
 from regard.visualize.figure import undrawable
 from regard.visualize.grid import draw_grid
 from regard.visualize.heatmap import check_fits, draw_heatmap, heads_of
@@ -35,7 +35,7 @@ class View:
 
     def check(self, tokens: list[str], out: Path | None) -> None:
         """Refuse, before the model is at work, what could not be shown in the end."""
-        n = len({word for word in words_of(tokens) if word >= 0} if self.words else tokens)
+        n = len({word for word in word_indices(tokens) if word >= 0} if self.words else tokens)
         if out is None or out.suffix in PICTURES:
             check_fits(n)
         elif out.suffix == ".html":

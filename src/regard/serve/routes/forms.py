@@ -13,17 +13,17 @@ from regard.serve.inspect import check_maskable, source_tokenizer, target_tokeni
 from regard.serve.registry import Served
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer
-from regard.text.words import words_of
+from regard.text.words import word_indices
 
 
 def tokens_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[dict[str, Any]]:
     names = tokenizer.tokens(ids)
-    words = words_of(names)
+    words = word_indices(names)
     return [{"id": int(i), "text": name, "word": word} for i, name, word in zip(ids, names, words, strict=True)]
 
 
 def named(tokens: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"text": token, "word": word} for token, word in zip(tokens, words_of(tokens), strict=True)]
+    return [{"text": token, "word": word} for token, word in zip(tokens, word_indices(tokens), strict=True)]
 
 
 def token_of(tokenizer: Tokenizer, token: int) -> dict[str, Any]:

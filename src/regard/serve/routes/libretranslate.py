@@ -15,7 +15,7 @@ from regard.serve.dispatch import Desk
 from regard.serve.errors import ApiError
 from regard.serve.jobs import TranslateWork
 from regard.serve.registry import Served
-from regard.text.tags import Marked
+from regard.text.tags import TaggedText
 
 NAMES = {"en": "English", "fr": "French", "de": "German", "es": "Spanish", "it": "Italian", "pt": "Portuguese"}
 """Of languages that people name; others go by their codes"""
@@ -40,7 +40,7 @@ def router(desk: Desk) -> APIRouter:
         for text in texts:
             desk.check_text(served, text)
         as_html = asked.get("format", "text") == "html"
-        marked = [Marked.of(text) if as_html else Marked(text, text, (), ()) for text in texts]
+        marked = [TaggedText.parse(text) if as_html else TaggedText.untagged(text) for text in texts]
         plain = [html.unescape(each.plain) if as_html else each.plain for each in marked]
         works = [TranslateWork(served, text, (), desk.limits, attention=as_html) for text in plain]
         found = await desk.do(request, works)
@@ -73,7 +73,7 @@ def _body(*names: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
-def _said(served: Served, marked: Marked, found: Any) -> str:
+def _said(served: Served, marked: TaggedText, found: Any) -> str:
     """The translation with the markup of its source, as HTML"""
     assert isinstance(served.pipeline, Translator)
     best = found.hypotheses[0]

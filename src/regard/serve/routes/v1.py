@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from regard.serve.inspect import Question, next_tokens, source_tokenizer, target
 from regard.serve.jobs import Task, TranslateWork
 from regard.serve.registry import Served
 from regard.serve.routes.forms import check_says, named, options_of, pixels_of, said_of, token_of, tokens_of, what_if
-from regard.text.bpe_merges import merges_of
+from regard.text.bpe_merges import bpe_merges
 from regard.text.clean import clean
 
 
@@ -34,7 +35,11 @@ def router(desk: Desk) -> APIRouter:
         desk.check_text(served, asked.text)
         tokenizer = source_tokenizer(served)
         text = asked.text if isinstance(served.pipeline, Generator) else clean(asked.text)
-        return {"tokens": tokens_of(tokenizer, tokenizer.encode([text])[0]), "merges": merges_of(tokenizer, text)}
+        merges = bpe_merges(tokenizer, text)
+        return {
+            "tokens": tokens_of(tokenizer, tokenizer.encode([text])[0]),
+            "merges": None if merges is None else [asdict(word) for word in merges],
+        }
 
     @routes.post("/translate")
     async def translate(asked: schema.Translate, request: Request) -> Any:
