@@ -13,7 +13,6 @@ from regard.data.word_alignments import Gold, Links, read_alignments
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Candidate, Translation
-from regard.text.words import word_indices
 
 
 def rate(found: list[Links], gold: list[Gold]) -> float:
@@ -39,14 +38,6 @@ def test_the_error_rate_of_a_worked_example() -> None:
     sure = {(0, 0), (1, 1), (2, 3)}
     gold = [Gold(sure, sure | {(2, 2)})]
     assert rate([{(0, 0), (1, 1), (2, 2), (3, 3)}], gold) == pytest.approx(2 / 7)
-
-
-def test_tokens_are_put_together_to_words() -> None:
-    assert word_indices(("▁the", "▁wit", "ch", "</s>")) == [0, 1, 1, -1]
-    assert word_indices(("a", "b", " ", "c", "</s>")) == [0, 0, -1, 1, -1]  # characters
-    assert word_indices(("▁a", "▁<unk>", "▁c", "</s>")) == [0, 1, 2, -1]  # words
-    assert word_indices(("▁Zy", "<unk>", "▁c", "</s>")) == [0, 0, 1, -1]  # an unknown letter
-    assert word_indices(("▁", "<0xC3>", "<0xA9>", "▁x", "</s>")) == [0, 0, 0, 1, -1]
 
 
 def test_attention_is_summed_over_source_pieces_and_averaged_over_target_pieces() -> None:

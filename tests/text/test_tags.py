@@ -1,12 +1,14 @@
-"""Markup leaves a text and comes back around the words that come from those it stood around."""
+"""Markup is taken out of a text and put back around the corresponding words of a translation."""
 
+import random
 import re
 
 import pytest
 
 from regard.text.tags import TaggedText
 
-SWAPPED = ([0, 2, 1, 3, 3], ["la", "sorcière", "verte", "est", "arrivée"])  # the green witch arrived
+# Translation of "the green witch arrived", and the source word of each of its words
+WORDS, SOURCE_WORDS = ["la", "sorcière", "verte", "est", "arrivée"], [0, 2, 1, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -29,40 +31,37 @@ SWAPPED = ([0, 2, 1, 3, 3], ["la", "sorcière", "verte", "est", "arrivée"])  # 
         ("the green witch arrived <!-- so -->", None, "la sorcière verte est arrivée <!-- so -->"),
     ],
 )
-def test_markup_goes_with_its_words(text: str, plain: str | None, expected: str) -> None:
-    marked = TaggedText.parse(text)
-    assert plain is None or marked.plain.strip() == plain
-    assert marked.plain.split() == ["the", "green", "witch", "arrived"]
-    assert marked.restore(SWAPPED[1], SWAPPED[0]) == expected
+def test_markup_moves_with_its_words(text: str, plain: str | None, expected: str) -> None:
+    tagged = TaggedText.parse(text)
+    assert plain is None or tagged.plain.strip() == plain
+    assert tagged.plain.split() == ["the", "green", "witch", "arrived"]
+    assert tagged.restore(WORDS, SOURCE_WORDS) == expected
 
 
-def test_a_mark_stays_outside_if_it_was_outside() -> None:
+def test_punctuation_stays_inside_or_outside_an_element() -> None:
     assert TaggedText.parse("a <b>b</b>, c").restore(["x", "y,", "z"], [0, 1, 2]) == "x <b>y</b>, z"
     assert TaggedText.parse("a <b>b,</b> c").restore(["x", "y,", "z"], [0, 1, 2]) == "x <b>y,</b> z"
     assert TaggedText.parse("hello {name}, you").restore(["salut", ",", "toi"], [0, 1, 2]) == "salut {name}, toi"
 
 
-def test_an_element_that_is_torn_apart_stays_well_nested_and_none_is_lost() -> None:
-    marked = TaggedText.parse("<b>a b</b> <i>c</i>")
-    assert marked.restore(["x", "y", "z"], [0, 2, 1]) == "<b>x</b> <i>y</i> <b>z</b>"
-    assert marked.restore(["x", "y"], [0, 1]) == "<b>x y</b> <i></i>"
-    assert marked.restore([], []) == "<b></b> <i></i>"
+def test_a_split_element_stays_well_nested_and_no_element_is_dropped() -> None:
+    tagged = TaggedText.parse("<b>a b</b> <i>c</i>")
+    assert tagged.restore(["x", "y", "z"], [0, 2, 1]) == "<b>x</b> <i>y</i> <b>z</b>"
+    assert tagged.restore(["x", "y"], [0, 1]) == "<b>x y</b> <i></i>"
+    assert tagged.restore([], []) == "<b></b> <i></i>"
     assert TaggedText.parse("<br>").restore([], []) == "<br>"
 
 
-def test_what_is_no_markup_stays() -> None:
+def test_text_that_only_resembles_markup_is_kept() -> None:
     for text in ("5 < 6 and 7 > 3", "100% sure", "{ a }", "a <3 b", "100 %d'accord"):
-        marked = TaggedText.parse(text)
+        tagged = TaggedText.parse(text)
         words = text.split()
-        if marked.plain == text:
-            assert marked.restore(words, range(len(words))) == text
+        if tagged.plain == text:
+            assert tagged.restore(words, range(len(words))) == text
     assert TaggedText.parse("5 < 6 and 7 > 3").plain == "5 < 6 and 7 > 3"
 
 
-def test_identity_on_random_markup() -> None:
-    """With every word where it was, everything comes back as it stood."""
-    import random
-
+def test_restoring_around_the_same_words_gives_the_same_text() -> None:
     draw = random.Random(1)
     for _ in range(300):
         n = draw.randint(1, 6)
@@ -74,13 +73,13 @@ def test_identity_on_random_markup() -> None:
         if draw.random() < 0.5:
             words.insert(draw.randrange(n + 1), "{x}")
         text = " ".join(words)
-        marked = TaggedText.parse(text)
-        plain = marked.plain.split()
-        back = marked.restore(plain, range(len(plain)))
-        assert sorted(re.findall(r"\S+", TaggedText.parse(back).plain)) == sorted(plain)
+        tagged = TaggedText.parse(text)
+        plain = tagged.plain.split()
+        restored = tagged.restore(plain, range(len(plain)))
+        assert sorted(re.findall(r"\S+", TaggedText.parse(restored).plain)) == sorted(plain)
         if "{x}" not in text:
-            assert back == text
-        assert back.count("{x}") == text.count("{x}") and back.count("</b>") == 1
+            assert restored == text
+        assert restored.count("{x}") == text.count("{x}") and restored.count("</b>") == 1
 
 
 @pytest.mark.parametrize(
@@ -97,11 +96,16 @@ def test_identity_on_random_markup() -> None:
         ("<a href='x>y'>link</a>", ["LINK"], "<a href='x>y'>LINK</a>"),
     ],
 )
-def test_blocks_part_words_and_nothing_leaves_its_element(text: str, words: list[str], expected: str) -> None:
-    marked = TaggedText.parse(text)
-    assert len(marked.plain.split()) == len(words)
-    assert marked.restore(words, range(len(words))) == expected
+def test_block_tags_separate_words_and_markup_stays_in_its_element(text: str, words: list[str], expected: str) -> None:
+    tagged = TaggedText.parse(text)
+    assert len(tagged.plain.split()) == len(words)
+    assert tagged.restore(words, range(len(words))) == expected
 
 
-def test_a_lost_element_stays_in_the_one_around_it() -> None:
+def test_an_emptied_element_stays_in_its_parent() -> None:
     assert TaggedText.parse("<p>a <b>lost</b></p>").restore(["A"], [0]) == "<p>A <b></b></p>"
+
+
+def test_untagged_text_is_all_words() -> None:
+    tagged = TaggedText.untagged("a <b>b</b>")
+    assert tagged.plain == "a <b>b</b>" and tagged.restore(["x", "y"], [0, 1]) == "x y"

@@ -30,7 +30,7 @@ def trained(kind: str, **options: object) -> Tokenizer:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_decode_of_encode_is_the_text(kind: str) -> None:
+def test_decoding_restores_the_text(kind: str) -> None:
     tokenizer = trained(kind)
     for text, ids in zip(TEXT, tokenizer.encode(TEXT), strict=True):
         assert tokenizer.decode(ids) == text
@@ -38,14 +38,14 @@ def test_decode_of_encode_is_the_text(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_specials_stand_at_their_ids_and_are_never_text(kind: str) -> None:
+def test_specials_have_fixed_ids_and_never_come_from_text(kind: str) -> None:
     tokenizer = trained(kind)
-    unknown = "▁<unk>" if kind == "word" else "<unk>"  # which is a word of its own there
+    unknown = "▁<unk>" if kind == "word" else "<unk>"  # with words, the unknown token is a word
     assert tokenizer.tokens(range(len(SPECIALS))) == ["<pad>", unknown, *SPECIALS[2:]]
     [ids] = tokenizer.encode(["the cat"])
     assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD, SEP, MASK]) == "the cat"
-    [spelt] = tokenizer.encode(["<s> </s> <pad>"])
-    assert not set(spelt) & {PAD, BOS, EOS, SEP, MASK}, "text cannot spell a special"
+    [ids] = tokenizer.encode(["<s> </s> <pad>"])
+    assert not set(ids) & {PAD, BOS, EOS, SEP, MASK}
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -57,13 +57,13 @@ def test_byte_fallback_loses_nothing(kind: str) -> None:
         assert tokenizer.decode(ids) == text
 
 
-def test_without_byte_fallback_the_unknown_is_unknown() -> None:
+def test_without_byte_fallback_an_unknown_character_is_unk() -> None:
     [ids] = trained("bpe", byte_fallback=False, vocab_size=60).encode(["日"])
     assert UNK in ids
 
 
 @pytest.mark.parametrize("kind", ["char", "word"])
-def test_unknown_symbols_show_as_unknown(kind: str) -> None:
+def test_unknown_symbols_are_decoded_as_unk(kind: str) -> None:
     tokenizer = trained(kind)
     [ids] = tokenizer.encode(["日"])
     assert ids == [UNK] and tokenizer.decode(ids) == "<unk>"
@@ -76,7 +76,7 @@ def test_training_is_deterministic(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("joint", [True, False])
-def test_saved_is_loaded(kind: str, joint: bool, tmp_path: Path) -> None:
+def test_a_saved_pair_loads_unchanged(kind: str, joint: bool, tmp_path: Path) -> None:
     src = trained(kind)
     pair = TokenizerPair(src, src if joint else trained(kind, vocab_size=300))
     pair.save(tmp_path)
@@ -86,23 +86,23 @@ def test_saved_is_loaded(kind: str, joint: bool, tmp_path: Path) -> None:
     assert loaded.src.encode(TEXT) == src.encode(TEXT)
 
 
-def test_bpe_dropout_without_dropout_is_sentencepiece() -> None:
+def test_bpe_dropout_with_probability_zero_agrees_with_sentencepiece() -> None:
     tokenizer = trained("bpe")
     assert isinstance(tokenizer, SentencePieceTokenizer)
-    plain = BpeDropout(tokenizer, 0.0)
+    bpe = BpeDropout(tokenizer, 0.0)
     texts = [*TEXT[:4], "the witchcraft 日本 verte", "🙂", "arrivée-arrived"]
     ids = tokenizer.encode(texts)
-    assert plain(ids, seed=3) == ids
+    assert bpe(ids, seed=3) == ids
 
 
-def test_bpe_dropout_is_a_pure_function_that_keeps_the_text() -> None:
+def test_bpe_dropout_depends_on_the_seed_alone_and_keeps_the_text() -> None:
     tokenizer = trained("bpe")
     assert isinstance(tokenizer, SentencePieceTokenizer)
     ids = tokenizer.encode(TEXT)
-    once = BpeDropout(tokenizer, 0.5)(ids, seed=7)
-    assert BpeDropout(tokenizer, 0.5)(ids, seed=7) == once
-    assert once != ids and BpeDropout(tokenizer, 0.5)(ids, seed=8) != once
-    assert [tokenizer.decode(row) for row in once] == TEXT
+    resampled = BpeDropout(tokenizer, 0.5)(ids, seed=7)
+    assert BpeDropout(tokenizer, 0.5)(ids, seed=7) == resampled
+    assert resampled != ids and BpeDropout(tokenizer, 0.5)(ids, seed=8) != resampled
+    assert [tokenizer.decode(row) for row in resampled] == TEXT
     characters = BpeDropout(tokenizer, 1.0)(ids[:1], seed=1)
     assert tokenizer.tokens(characters[0]) == list("▁the▁green▁witch▁arrived")
 
@@ -117,7 +117,7 @@ def test_bpe_dropout_is_the_same_in_another_process() -> None:
     assert runs[0].stdout == runs[1].stdout != ""
 
 
-def test_a_vocabulary_too_small_for_the_text_is_refused_with_the_remedy() -> None:
+def test_the_error_for_a_vocabulary_that_is_too_small_names_the_option() -> None:
     with pytest.raises(UserError, match="vocab_size"):
         trained("bpe", vocab_size=20)
 
@@ -131,12 +131,12 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
         TokenizerPair.load(tmp_path)
 
 
-def test_no_tokenizer_is_said(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no tokenizer"):
         TokenizerPair.load(tmp_path)
 
 
-def test_what_an_earlier_attempt_left_is_not_loaded(tmp_path: Path) -> None:
+def test_saving_removes_the_files_of_an_earlier_attempt(tmp_path: Path) -> None:
     for kind in ("bpe", "char"):
         tokenizer = trained(kind)
         TokenizerPair(tokenizer, tokenizer).save(tmp_path)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
-from regard.text.labels import MAX_LABEL_LENGTH, readable_piece, token_labels
+from regard.text.labels import token_labels
 from regard.visualize import figure
 from regard.visualize.curves import draw_curves
 from regard.visualize.grid import draw_grid
@@ -52,14 +52,6 @@ def test_a_map_and_curves_are_drawn(tmp_path: Path) -> None:
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows) + '{"step": 3, "lo')
     assert [p.name for p in draw_curves(tmp_path)] == ["curves.png", "curves.svg"]
-
-
-def test_pieces_are_readable() -> None:
-    assert [readable_piece(t) for t in ("▁house", "s", "</s>", "▁", "<0xE2>")] == ["house", "-s", "</s>", "▁", "<0xE2>"]
-    assert token_labels(["a", " ", "\n", "\x07"]) == ["a", "␣", "↵", "<0x07>"]
-    assert token_labels(["▁a", "\n", "\x07", "s"]) == ["a", "↵", "<0x07>", "-s"]
-    [short] = token_labels(["abcde" * 10])
-    assert len(short) == MAX_LABEL_LENGTH and short.endswith("…") and short.startswith("abcdeabcde")
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])

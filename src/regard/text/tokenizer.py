@@ -1,6 +1,6 @@
-"""Tokenizers: SentencePiece (BPE, unigram), characters, words and bytes behind one protocol.
+"""Tokenizers with one protocol: SentencePiece (BPE, unigram), characters, words and bytes.
 
-Ids 0 … 5 are the specials of `vocab`; `encode` never produces them except UNK, `decode` leaves them out.
+Ids 0 … 5 are the specials of `vocab`. `encode` produces none of them except UNK; `decode` leaves them out.
 """
 
 import hashlib
@@ -18,46 +18,53 @@ from pydantic import Field
 from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
-from regard.text.vocab import SPECIALS, UNK
-
-_MARK = "▁"  # how SentencePiece writes a space
+from regard.text.vocab import SPECIALS, UNK, WORD_START
 
 
 class TokenizerConfig(Config):
     kind: Literal["bpe", "unigram", "char", "word", "bytes"] = "bpe"
     vocab_size: int = Field(8000, ge=16, le=1_000_000)
-    """Upper bound of the number of ids; a small corpus may give fewer, and bytes are always 262."""
+    """Upper bound of the number of ids. A small corpus may give fewer; bytes always give 262."""
     joint: bool = True
-    """One vocabulary for both languages, or one each."""
+    """One vocabulary for both languages instead of one for each."""
     byte_fallback: bool = True
-    """SentencePiece: unknown characters become bytes, so nothing is ever lost."""
+    """SentencePiece: encode unknown characters as bytes, so that no text is lost."""
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """BPE-dropout while training: the chance of leaving a merge out."""
+    """BPE-dropout during training: the probability of leaving out a merge."""
     lossless: bool = False
-    """SentencePiece: keep every space and line break, as a language model needs it; char and bytes always do."""
+    """SentencePiece: keep every space and line break, as language models need; char and bytes always keep them."""
 
 
 class Tokenizer(Protocol):
+    """Converts between texts and ids."""
+
     suffix: str
-    """Of its file"""
+    """Suffix of its file."""
 
     @property
     def lossless(self) -> bool:
-        """Whether decoding gives back every known character, white space too"""
+        """Whether decoding restores every known character, including white space."""
         ...
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of ids, specials included."""
+        ...
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
     def decode(self, ids: Sequence[int]) -> str: ...
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The ids as pieces for display, specials included; a word-initial piece starts with `▁`."""
+        """Return the pieces of the ids, specials included; a piece that starts a word begins with `▁`."""
         ...
 
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self) -> bytes:
+        """Return the content of the tokenizer's file."""
+        ...
 
 
 class SentencePieceTokenizer:
+    """BPE or unigram pieces of a SentencePiece model."""
+
     suffix = ".spm"
 
     def __init__(self, model: bytes) -> None:
@@ -67,9 +74,9 @@ class SentencePieceTokenizer:
         except RuntimeError:
             model = b""
         if not model:
-            raise UserError("the tokenizer file is not a SentencePiece model; copy it again") from None
-        self.lossless = bool(self._processor.piece_to_id("\n") != UNK)  # only such a model has a line break as a piece
-        self._mark = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in _MARK.encode()]
+            raise UserError("the tokenizer file is not a SentencePiece model; copy the model folder again") from None
+        self.lossless = bool(self._processor.piece_to_id("\n") != UNK)  # only lossless models have a line-break piece
+        self._word_start_bytes = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in WORD_START.encode()]
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "SentencePieceTokenizer":
@@ -77,7 +84,7 @@ class SentencePieceTokenizer:
         lossless: dict[str, Any] = {
             "remove_extra_whitespaces": False,
             "add_dummy_prefix": False,
-            "allow_whitespace_only_pieces": True,  # indentation in few pieces
+            "allow_whitespace_only_pieces": True,  # so that indentation takes few pieces
             "user_defined_symbols": ["\n"],
         }
         try:
@@ -97,7 +104,7 @@ class SentencePieceTokenizer:
                 control_symbols=list(SPECIALS[4:]),
                 max_sentence_length=100_000,
                 minloglevel=2,
-                num_threads=1,  # more threads reorder ties: the same text must give the same pieces
+                num_threads=1,  # more would order ties at random; the same text must give the same pieces
                 **(lossless if config.lossless else {}),
             )
         except (RuntimeError, OSError) as error:
@@ -109,23 +116,23 @@ class SentencePieceTokenizer:
         return int(self._processor.get_piece_size())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        if self.lossless and any(_MARK in text for text in texts):
-            return [self._encode_marked(text) for text in texts]
+        if self.lossless and any(WORD_START in text for text in texts):
+            return [self._encode_with_word_start(text) for text in texts]
         return self._processor.encode(list(texts), num_threads=1)
 
-    def _encode_marked(self, text: str) -> list[int]:
-        """SentencePiece writes a space as `▁` and would read that character back as a space: it goes as bytes."""
-        first, *others = self._processor.encode(text.split(_MARK), num_threads=1)
-        return first + [i for part in others for i in (*self._mark, *part)]
+    def _encode_with_word_start(self, text: str) -> list[int]:
+        """Encode the character `▁` as bytes: SentencePiece would decode it as a space."""
+        first, *others = self._processor.encode(text.split(WORD_START), num_threads=1)
+        return first + [i for part in others for i in (*self._word_start_bytes, *part)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self._processor.decode(_ordinary(ids))
+        return self._processor.decode(_without_specials(ids))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def merge_scores(self) -> dict[str, tuple[int, float]]:
-        """piece → (id, score); of two merges BPE makes the one whose piece has the higher score."""
+        """Return piece → (id, score). BPE makes the merge whose piece has the highest score first."""
         pieces = range(len(SPECIALS), self.size)
         return {self._processor.id_to_piece(i): (i, self._processor.get_score(i)) for i in pieces}
 
@@ -134,13 +141,13 @@ class SentencePieceTokenizer:
 
 
 class ListTokenizer:
-    """A plain list of symbols: characters, words between spaces, or labels, each of which is a whole text."""
+    """A list of symbols: characters, words separated by spaces, or labels (each text is one label)."""
 
     suffix = ".json"
 
     def __init__(self, kind: str, symbols: Sequence[str]) -> None:
         if kind not in ("char", "word", "label"):
-            raise UserError(f"tokenizer kind '{kind}' is unknown; it is char, word or label")
+            raise UserError(f"tokenizer kind '{kind}' is unknown; known kinds: char, word, label")
         self.kind = kind
         self.lossless = kind == "char"
         self._symbols = [*SPECIALS, *symbols]
@@ -151,7 +158,7 @@ class ListTokenizer:
         counts: Counter[str] = Counter()
         for text in texts:
             counts.update(_split(config.kind, text))
-        # Ties in count are broken by the symbol, so that the order of the corpus does not matter.
+        # Symbols with equal counts are sorted by name, so that the order of the corpus does not matter.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls(config.kind, [symbol for symbol, _ in ranked[: config.vocab_size - len(SPECIALS)]])
 
@@ -163,12 +170,12 @@ class ListTokenizer:
         return [[self._ids.get(s, UNK) for s in _split(self.kind, text)] for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return _joint(self.kind).join(self._symbols[i] for i in _ordinary(ids, keep_unknown=True))
+        return _separator(self.kind).join(self._symbols[i] for i in _without_specials(ids, keep_unknown=True))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        mark = "▁" if self.kind == "word" else ""
-        # An unknown word is a word too.
-        return [mark + self._symbols[i] if i >= len(SPECIALS) or i == UNK else self._symbols[i] for i in ids]
+        prefix = WORD_START if self.kind == "word" else ""
+        # The unknown token is a word too.
+        return [prefix + self._symbols[i] if i >= len(SPECIALS) or i == UNK else self._symbols[i] for i in ids]
 
     def to_bytes(self) -> bytes:
         content = {"kind": self.kind, "symbols": self._symbols[len(SPECIALS) :]}
@@ -181,11 +188,11 @@ class ListTokenizer:
             symbols = [str(symbol) for symbol in tree["symbols"]]
             return cls(str(tree["kind"]), symbols)
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError("the tokenizer file is damaged; copy it again") from None
+            raise UserError("the tokenizer file is damaged; copy the model folder again") from None
 
 
 class ByteTokenizer:
-    """UTF-8 bytes: nothing to learn, nothing unknown, nothing lost."""
+    """UTF-8 bytes: needs no training, knows every text and loses nothing."""
 
     suffix = ".json"
     size = len(SPECIALS) + 256
@@ -195,7 +202,7 @@ class ByteTokenizer:
         return [[len(SPECIALS) + byte for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return bytes(i - len(SPECIALS) for i in _ordinary(ids)).decode("utf-8", "replace")
+        return bytes(i - len(SPECIALS) for i in _without_specials(ids)).decode("utf-8", "replace")
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [SPECIALS[i] if i < len(SPECIALS) else _byte_name(i - len(SPECIALS)) for i in ids]
@@ -206,7 +213,7 @@ class ByteTokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenizers of the two sides; one object on both when the vocabulary is joint."""
+    """The tokenizers of source and target; the same object if the vocabulary is joint."""
 
     src: Tokenizer
     tgt: Tokenizer
@@ -217,6 +224,7 @@ class TokenizerPair:
 
     @property
     def fingerprint(self) -> str:
+        """SHA-256 of both tokenizers' files, in hexadecimal."""
         digest = hashlib.sha256(self.src.to_bytes())
         digest.update(self.tgt.to_bytes())
         return digest.hexdigest()
@@ -224,7 +232,7 @@ class TokenizerPair:
     def save(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for stale in (*folder.glob("*.spm"), *folder.glob("*.json")):
-            stale.unlink()  # of an earlier attempt, perhaps of another kind
+            stale.unlink()  # from an earlier attempt, perhaps with another kind of tokenizer
         sides = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
         for name, tokenizer in sides.items():
             write_atomically(folder / f"{name}{tokenizer.suffix}", tokenizer.to_bytes())
@@ -235,11 +243,12 @@ class TokenizerPair:
             return cls(joint, joint)
         src, tgt = _load(folder, "src"), _load(folder, "tgt")
         if src is None or tgt is None:
-            raise UserError(f"{folder}: no tokenizer there (joint.spm, or src.spm and tgt.spm)")
+            raise UserError(f"{folder}: no tokenizer found (joint.spm, or src.spm and tgt.spm)")
         return cls(src, tgt)
 
 
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """Train a tokenizer on texts; `bytes` needs no training and does not read them."""
     if config.lossless:
         _check_lossless(config)
     if config.kind == "bytes":
@@ -261,7 +270,7 @@ def _load(folder: Path, name: str) -> Tokenizer | None:
     return None
 
 
-def _ordinary(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:
+def _without_specials(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:
     return [int(i) for i in ids if i >= len(SPECIALS) or (keep_unknown and i == UNK)]
 
 
@@ -274,7 +283,7 @@ def _split(kind: str, text: str) -> Sequence[str]:
     return text.split()
 
 
-def _joint(kind: str) -> str:
+def _separator(kind: str) -> str:
     return " " if kind == "word" else ""
 
 
@@ -284,11 +293,13 @@ def _byte_name(byte: int) -> str:
 
 def _check_lossless(config: TokenizerConfig) -> None:
     if config.kind == "word":
-        raise UserError("tokenizer.lossless: words lose white space; set tokenizer.kind to bpe, unigram, char or bytes")
+        raise UserError(
+            "tokenizer.lossless: kind word loses white space; set tokenizer.kind to bpe, unigram, char or bytes"
+        )
     if config.kind in ("bpe", "unigram") and not config.byte_fallback:
         raise UserError("tokenizer.lossless needs tokenizer.byte_fallback: true")
     if config.dropout:
-        raise UserError("tokenizer.dropout segments words between single spaces; set it to 0 with tokenizer.lossless")
+        raise UserError("tokenizer.dropout assumes single spaces between words; set it to 0 with tokenizer.lossless")
 
 
 def _training_failure(message: str, config: TokenizerConfig) -> str:
@@ -297,4 +308,4 @@ def _training_failure(message: str, config: TokenizerConfig) -> str:
             f"tokenizer: a vocabulary of {config.vocab_size} does not fit this text; "
             f"set tokenizer.vocab_size to another number ({message.strip().splitlines()[-1][-120:]})"
         )
-    return f"tokenizer: SentencePiece could not learn from this text ({message.strip()[-160:]})"
+    return f"tokenizer: SentencePiece could not be trained on this text ({message.strip()[-160:]})"
