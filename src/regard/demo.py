@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from regard.data.builtin.grammar import AlignedPair, corpus
+from regard.data.builtin.grammar import AlignedPair, generate_corpus
 from regard.files import write_atomically
 from regard.pipelines.load import load_translator
 from regard.train.recipe import load_recipe
@@ -18,7 +18,7 @@ _SHOWN = 5
 
 def run_demo(out: Path | None, direction: str) -> None:
     """Train (or go on with, or take again, what an earlier demo trained), and print what came of it."""
-    splits = corpus(direction=direction)
+    splits = generate_corpus(direction=direction)
     src, tgt = direction.split("-")
     out = out or Path("runs") / f"demo-{direction}"
     paths = {name: _write(out / "data", name, (src, tgt), pairs) for name, pairs in splits.items()}

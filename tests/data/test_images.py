@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.builtin.shapes import scenes
+from regard.data.builtin.shapes import generate_scenes
 from regard.data.images import (
     Pictures,
     PictureStore,
@@ -37,11 +37,11 @@ def sample_tokens(folder: Path, text: str) -> Path:
 
 
 def test_shapes_there_and_back_through_a_folder(tmp_path: Path) -> None:
-    made = scenes({"train": 5})["train"]
+    made = generate_scenes({"train": 5})["train"]
     images = tmp_path / "images"
     images.mkdir()
     for i, scene in enumerate(made):
-        save_picture(scene.picture, images / f"{i}.png")
+        save_picture(scene.image, images / f"{i}.png")
     lines = [f"{i}.png\t{scene.caption}" for i, scene in enumerate(made)]
     tsv = sample_tokens(tmp_path, "\ufeff" + "\r\n".join([*lines, "", "0.png\tsomething  else"]) + "\n")
     pairs = read_captions(tsv, images)
@@ -50,7 +50,7 @@ def test_shapes_there_and_back_through_a_folder(tmp_path: Path) -> None:
         (images / "0.png", "something else"),
     ]
     for (path, _), scene in zip(pairs, made, strict=False):
-        assert np.array_equal(load_picture(path, 48), scene.picture)
+        assert np.array_equal(load_picture(path, 48), scene.image)
     store = Pictures(tsv, images).store(encode, 48)
     assert len(store) == 6 and store.array.shape == (5, 48, 48, 3), "a picture of two captions is kept once"
     both = store.pictures(np.array([0, 5]))

@@ -12,7 +12,7 @@ import torch
 
 from regard import models
 from regard.bundle import Bundle, TaskName
-from regard.data.builtin.grammar import corpus
+from regard.data.builtin.grammar import generate_corpus
 from regard.errors import UserError
 from regard.explain.decode_setup import DecodeSetup
 from regard.explain.explanation import Explanation, listing, matrix, step
@@ -61,7 +61,7 @@ REAL = ("with a mask", "with positions", "as the model runs")
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Untrained models of every sort, with a small BPE vocabulary"""
-    pairs = corpus(100, 0, 1)["train"]
+    pairs = generate_corpus(100, 0, 1)["train"]
     texts = [side for pair in pairs for side in (pair.src, pair.tgt)]
     config = TokenizerConfig(vocab_size=120, byte_fallback=False)
     tokenizer = SentencePieceTokenizer.train(texts, config)

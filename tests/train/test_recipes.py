@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.builtin.grammar import corpus
-from regard.data.builtin.shapes import scenes
+from regard.data.builtin.grammar import generate_corpus
+from regard.data.builtin.shapes import generate_scenes
 from regard.data.images import save_picture
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
@@ -27,15 +27,15 @@ SMALL = (
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> "Files":
     folder = tmp_path_factory.mktemp("data")
-    pairs = [(pair.src, pair.tgt) for pair in corpus()["train"][:300]]
+    pairs = [(pair.src, pair.tgt) for pair in generate_corpus()["train"][:300]]
     text = folder / "text.txt"
     text.write_text("".join(f"{src}\n" for src, _ in pairs), encoding="utf-8")
     labels = folder / "labels.tsv"
     labels.write_text("".join(f"{src}\t{'question' if '?' in src else 'other one'}\n" for src, _ in pairs[:100]))
     captions = folder / "captions.tsv"
     lines = []
-    for i, scene in enumerate(scenes({"train": 40})["train"]):
-        save_picture(scene.picture, folder / f"{i}.png")
+    for i, scene in enumerate(generate_scenes({"train": 40})["train"]):
+        save_picture(scene.image, folder / f"{i}.png")
         lines.append(f"{i}.png\t{scene.caption}\n")
     captions.write_text("".join(lines))
     return {

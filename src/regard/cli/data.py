@@ -24,7 +24,7 @@ def data(
     test_max_len: Annotated[int | None, typer.Option(help="Toys: of a test line.  [default: --max-len]")] = None,
 ) -> None:
     """Write a built-in dataset as files: aligned sentence pairs, toy tasks, captioned pictures, summed up stories."""
-    from regard.data.builtin.datasets import PICTURES, DatasetOptions, write_dataset
+    from regard.data.builtin.datasets import IMAGE_FOLDER, DatasetOptions, write_dataset
     from regard.data.builtin.toy_tasks import TASKS
 
     toy_only = {"min-len": min_len != 3, "max-len": max_len != 20}
@@ -36,4 +36,4 @@ def data(
     high = max_len if test_max_len is None else test_max_len
     options = DatasetOptions(size, seed, direction, (min_len, max_len), (low, high))
     for path in write_dataset(name, out, options):
-        typer.echo(f"{path}/" if path.name == PICTURES else path)
+        typer.echo(f"{path}/" if path.name == IMAGE_FOLDER else path)

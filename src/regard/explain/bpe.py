@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from regard.data.builtin.grammar import corpus, green_witch
+from regard.data.builtin.grammar import generate_corpus, green_witch
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, Step, listing, step
 from regard.explain.model_input import ModelInput
@@ -56,7 +56,7 @@ def bpe_of_own(own: ModelInput) -> Explanation:
 
 @cache
 def _learnt() -> tuple[SentencePieceTokenizer, str]:
-    pairs = corpus(_SENTENCES, 0, 1)["train"]
+    pairs = generate_corpus(_SENTENCES, 0, 1)["train"]
     texts = [side for pair in pairs for side in (pair.src, pair.tgt)]
     config = TokenizerConfig(kind="bpe", vocab_size=_VOCABULARY, byte_fallback=False)
     return SentencePieceTokenizer.train(texts, config), "".join(f" {text}" for text in texts)

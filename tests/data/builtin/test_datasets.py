@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from regard.data.builtin.datasets import DatasetOptions, write_dataset
-from regard.data.builtin.shapes import SIDE, scenes
+from regard.data.builtin.shapes import IMAGE_SIZE, generate_scenes
 from regard.data.corpus import Corpus, Report
 from regard.data.images import load_picture, read_captions
 from regard.errors import UserError
@@ -50,12 +50,12 @@ def test_toys_have_the_lengths_asked_for_and_disjoint_splits(tmp_path: Path) -> 
 
 def test_shapes_come_back_as_they_were_drawn(tmp_path: Path) -> None:
     write_dataset("shapes", tmp_path, DatasetOptions(size=20, seed=3))
-    drawn = scenes({"train": 20, "valid": 2, "test": 2}, seed=3)
+    drawn = generate_scenes({"train": 20, "valid": 2, "test": 2}, seed=3)
     for split, rows in drawn.items():
         found = read_captions(tmp_path / f"{split}.tsv")
         assert [caption for _, caption in found] == [scene.caption for scene in rows]
         for (path, _), scene in zip(found, rows, strict=True):
-            assert np.array_equal(load_picture(path, SIDE), scene.picture)
+            assert np.array_equal(load_picture(path, IMAGE_SIZE), scene.image)
     regions = [json.loads(row) for row in lines(tmp_path / "regions.jsonl")]
     for row, scene in zip(regions, drawn["test"], strict=True):
         assert [(r["word"], tuple(r["box"])) for r in row["regions"]] == list(scene.regions)

@@ -15,7 +15,7 @@ from regard.data.builtin.grammar import (
     SentenceSampler,
     coordinate,
     copula,
-    corpus,
+    generate_corpus,
     noun_phrase,
     object_relative,
     prepositional,
@@ -354,7 +354,7 @@ def test_sentence(phrase: Phrase, english: str, french: str, links: str) -> None
 
 @pytest.fixture(scope="module")
 def splits() -> dict[str, list[AlignedPair]]:
-    return corpus()
+    return generate_corpus()
 
 
 @pytest.fixture(scope="module")
@@ -480,16 +480,16 @@ def test_lexicon_is_unambiguous() -> None:
 
 
 def test_deterministic_by_seed() -> None:
-    splits = corpus(200, 20, 20, seed=3)
+    splits = generate_corpus(200, 20, 20, seed=3)
     text = "\n".join(f"{pair.src}|{pair.tgt}|{pair.alignment}" for name in splits for pair in splits[name])
     # the same in every process and Python version; a change means that published numbers no longer compare
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "bfab8f18d4322783"
-    assert corpus(200, 20, 20, seed=4) != corpus(200, 20, 20, seed=3)
+    assert generate_corpus(200, 20, 20, seed=4) != generate_corpus(200, 20, 20, seed=3)
 
 
 def test_directions_mirror_each_other() -> None:
-    forward = corpus(300, 30, 30)
-    backward = corpus(300, 30, 30, direction="fr-en")
+    forward = generate_corpus(300, 30, 30)
+    backward = generate_corpus(300, 30, 30, direction="fr-en")
     for name, split in forward.items():
         assert len(backward[name]) == len(split)
         for there, back in zip(split, backward[name], strict=True):
@@ -498,13 +498,13 @@ def test_directions_mirror_each_other() -> None:
 
 
 def test_without_test_split_the_witch_stays_unseen() -> None:
-    splits = corpus(50, 0, 0)
+    splits = generate_corpus(50, 0, 0)
     assert [len(splits[name]) for name in ("train", "valid", "test")] == [50, 0, 0]
     assert all(pair.src != WITCH.src for pair in splits["train"])
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"en-fr.*fr-en.*en-de"):
-        corpus(1, 1, 1, direction="en-de")
+        generate_corpus(1, 1, 1, direction="en-de")
     with pytest.raises(ValueError, match="-1"):
-        corpus(-1, 1, 1)
+        generate_corpus(-1, 1, 1)

@@ -8,19 +8,19 @@ from regard.data.builtin.shapes import (
     CELL,
     COLOURS,
     GRID,
+    IMAGE_SIZE,
     KINDS,
     LARGE,
-    SIDE,
     SMALL,
-    Box,
-    ImageArray,
+    PixelBox,
     Shape,
     ShapeScene,
     describe,
+    generate_scenes,
     relation,
-    scenes,
-    stencil,
+    shape_mask,
 )
+from regard.data.images import ImageArray
 from regard.errors import UserError
 
 SIZES = {"train": 400, "valid": 60, "test": 100}
@@ -29,7 +29,7 @@ NAMES = list(COLOURS)
 
 @pytest.fixture(scope="module")
 def splits() -> dict[str, list[ShapeScene]]:
-    return scenes(SIZES)
+    return generate_scenes(SIZES)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def nearest(picture: ImageArray) -> np.ndarray:
     return distances.argmin(-1)
 
 
-def look_at(picture: ImageArray) -> list[tuple[Shape, Box]]:
+def look_at(picture: ImageArray) -> list[tuple[Shape, PixelBox]]:
     """What pixels alone tell: the shapes in their cells, largest first."""
     found, kinds = [], nearest(picture)
     for row in range(GRID):
@@ -57,7 +57,7 @@ def look_at(picture: ImageArray) -> list[tuple[Shape, Box]]:
             top, left, size = ys.min(), xs.min(), np.ptp(ys) + 1
             assert np.ptp(xs) + 1 == size, "boxes are square"
             drawn = cell[top : top + size, left : left + size] < len(COLOURS)
-            (kind,) = (k for k in KINDS if np.array_equal(stencil(k, int(size)), drawn))
+            (kind,) = (k for k in KINDS if np.array_equal(shape_mask(k, int(size)), drawn))
             y, x = int(row * CELL + top), int(column * CELL + left)
             found.append((Shape(kind, NAMES[colour], row, column), (y, x, y + int(size), x + int(size))))
     return sorted(found, key=lambda each: each[1][0] - each[1][2])
@@ -65,7 +65,7 @@ def look_at(picture: ImageArray) -> list[tuple[Shape, Box]]:
 
 def test_the_caption_is_a_function_of_the_picture(everything: list[ShapeScene]) -> None:
     for scene in everything:
-        (first, box), *others = look_at(scene.picture)
+        (first, box), *others = look_at(scene.image)
         words, boxes = [f"a {first.colour} {first.kind}"], [box]
         assert box[2] - box[0] in LARGE and all(b[2] - b[0] in SMALL for _, b in others), "one is the largest"
         assert all((s.row == first.row) != (s.column == first.column) for s, _ in others), "never on a diagonal"
@@ -86,12 +86,12 @@ def test_regions_are_where_the_words_belong(everything: list[ShapeScene]) -> Non
         for i in (i for i in named if words[i] in COLOURS):
             assert regions[i] == regions[i + 1], "a colour and its shape have one box"
             top, left, bottom, right = regions[i]
-            inside = scene.picture[top:bottom, left:right][stencil(words[i + 1], bottom - top)]
+            inside = scene.image[top:bottom, left:right][shape_mask(words[i + 1], bottom - top)]
             assert np.abs(inside.mean(0) - COLOURS[words[i]]).max() < 15
-        elsewhere = np.ones((SIDE, SIDE), dtype=bool)
+        elsewhere = np.ones((IMAGE_SIZE, IMAGE_SIZE), dtype=bool)
         for top, left, bottom, right in regions.values():
             elsewhere[top:bottom, left:right] = False
-        assert np.abs(scene.picture[elsewhere].astype(int) - BACKGROUND).max() <= 8, "nothing outside the boxes"
+        assert np.abs(scene.image[elsewhere].astype(int) - BACKGROUND).max() <= 8, "nothing outside the boxes"
 
 
 def test_no_arrangement_is_in_two_splits(splits: dict[str, list[ShapeScene]]) -> None:
@@ -101,20 +101,20 @@ def test_no_arrangement_is_in_two_splits(splits: dict[str, list[ShapeScene]]) ->
 
 
 def test_disjoint_even_where_there_is_little_to_choose_from(splits: dict[str, list[ShapeScene]]) -> None:
-    large = scenes({"train": 3000, "test": 3000})
+    large = generate_scenes({"train": 3000, "test": 3000})
     singles = [{scene.arrangement for scene in split if len(scene.arrangement) == 1} for split in large.values()]
     assert not singles[0] & singles[1] and min(map(len, singles)) > 30
 
 
 def test_the_same_seed_gives_the_same_scenes(splits: dict[str, list[ShapeScene]]) -> None:
-    again, other = scenes(SIZES), scenes(SIZES, seed=2)
+    again, other = generate_scenes(SIZES), generate_scenes(SIZES, seed=2)
     for name, split in splits.items():
         assert all(
-            np.array_equal(a.picture, b.picture) and (a.caption, a.regions) == (b.caption, b.regions)
+            np.array_equal(a.image, b.image) and (a.caption, a.regions) == (b.caption, b.regions)
             for a, b in zip(split, again[name], strict=True)
         )
         assert [s.caption for s in split] != [s.caption for s in other[name]]
-    assert len({scene.picture.tobytes() for split in splits.values() for scene in split}) == sum(SIZES.values())
+    assert len({scene.image.tobytes() for split in splits.values() for scene in split}) == sum(SIZES.values())
 
 
 def test_one_caption_an_arrangement_in_few_words(everything: list[ShapeScene]) -> None:
@@ -125,13 +125,17 @@ def test_one_caption_an_arrangement_in_few_words(everything: list[ShapeScene]) -
     counts = Counter(len(scene.arrangement) for scene in everything)
     assert set(counts) == {1, 2, 3} and min(counts.values()) > 20
     for scene in everything:
-        assert scene.picture.dtype == np.uint8 and scene.picture.shape == (SIDE, SIDE, 3)
+        assert scene.image.dtype == np.uint8 and scene.image.shape == (IMAGE_SIZE, IMAGE_SIZE, 3)
         traces = [(shape.kind, shape.colour) for shape in scene.arrangement]
         assert len(set(traces)) == len(traces), "each mention picks out one shape"
 
 
 def test_describe() -> None:
-    corner, below, beside = Shape("square", "red", 1, 1), Shape("circle", "blue", 2, 1), Shape("ring", "green", 1, 0)
+    corner, below, beside = (
+        Shape("square", "red", 1, 1),
+        Shape("circle", "blue", 2, 1),
+        Shape("ring", "green", 1, 0),
+    )
     boxes = [(17, 17, 30, 30), (33, 17, 42, 26), (17, 1, 26, 10)]
     caption, regions = describe((corner, below, beside), boxes)
     assert caption == "a red square above a blue circle and right of a green ring"
@@ -142,7 +146,7 @@ def test_describe() -> None:
 
 @pytest.mark.parametrize("size", [*LARGE, *SMALL])
 def test_stencils_fill_their_box_and_differ(size: int) -> None:
-    drawn = [stencil(kind, size) for kind in KINDS]
+    drawn = [shape_mask(kind, size) for kind in KINDS]
     assert all(s[0].any() and s[-1].any() and s[:, 0].any() and s[:, -1].any() for s in drawn)
     differences = [(a != b).mean() for i, a in enumerate(drawn) for b in drawn[:i]]
     assert min(differences) > 0.15
@@ -157,4 +161,4 @@ def test_colours_are_well_apart() -> None:
 @pytest.mark.parametrize("sizes", [{}, {"train": 0}, {"train": 10**9}])
 def test_impossible_sizes(sizes: dict[str, int]) -> None:
     with pytest.raises(UserError, match="at least 1 scene"):
-        scenes(sizes)
+        generate_scenes(sizes)

@@ -3,9 +3,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from regard.data.builtin.stories import N_ACTIONS, N_SENTENCES, Story, generate_stories
 
 from regard.data.builtin import lexicon as lex
-from regard.data.builtin.stories import DEEDS, SENTENCES, Story, stories
 from regard.data.corpus import Corpus, Report
 from regard.errors import UserError
 from tests.cli.command import regard
@@ -17,7 +17,7 @@ AROUND = {"in", "on", "under", "near", "with", "here", "today", "yesterday"}
 
 @pytest.fixture(scope="module")
 def splits() -> dict[str, list[Story]]:
-    return stories(SIZES, seed=1)
+    return generate_stories(SIZES, seed=1)
 
 
 def sentences(text: str) -> list[tuple[str, list[str]]]:
@@ -61,8 +61,8 @@ def test_texts_have_all_lengths_and_the_protagonist_stands_anywhere(splits: dict
         assert len(set(subjects)) == len(subjects) - deeds + 1
         counts[len(subjects), deeds] += 1
         places.update(i for i, subject in enumerate(subjects) if subject == protagonist)
-    assert set(counts) == {(n, deeds) for n in SENTENCES for deeds in DEEDS if deeds < n}
-    assert len(places) == max(SENTENCES)
+    assert set(counts) == {(n, deeds) for n in N_SENTENCES for deeds in N_ACTIONS if deeds < n}
+    assert len(places) == max(N_SENTENCES)
     assert max(len(story.text.split()) for story in splits["train"]) < 120
 
 
@@ -85,26 +85,26 @@ def test_splits_share_neither_texts_nor_summaries(splits: dict[str, list[Story]]
 
 
 def test_the_seed_decides(splits: dict[str, list[Story]]) -> None:
-    assert stories(SIZES, seed=1) == splits
-    assert stories(SIZES, seed=2)["test"] != splits["test"]
+    assert generate_stories(SIZES, seed=1) == splits
+    assert generate_stories(SIZES, seed=2)["test"] != splits["test"]
 
 
 def test_ten_thousand_take_seconds() -> None:
     start = time.process_time()
-    stories({"train": 10_000})
+    generate_stories({"train": 10_000})
     assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("sizes", [{}, {"train": 5, "valid": 0}])
 def test_an_empty_split_is_a_mistake(sizes: dict[str, int]) -> None:
     with pytest.raises(UserError, match="at least 1 story"):
-        stories(sizes)
+        generate_stories(sizes)
 
 
 def test_files_hold_what_was_told(tmp_path: Path) -> None:
     done = regard("data", "stories", tmp_path / "s", "--size", 50, "--seed", 4)
     assert done.returncode == 0, done.stderr
-    for split, told in stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
+    for split, told in generate_stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
         files = (tmp_path / "s" / f"{split}.text", tmp_path / "s" / f"{split}.summary")
         assert all(str(file) in done.stdout for file in files)
         assert list(Corpus(files).pairs(Report())) == [(story.text, story.summary) for story in told]

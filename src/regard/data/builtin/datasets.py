@@ -6,19 +6,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from regard.data.builtin import grammar, shapes
-from regard.data.builtin.stories import stories
+from regard.data.builtin.stories import generate_stories
 from regard.data.builtin.toy_tasks import TASKS, toy_pairs
 from regard.data.images import save_picture
 from regard.errors import UserError
 from regard.files import new_folder, write_atomically
 
 NAMES = ("grammar", *TASKS, "shapes", "stories")
-PICTURES = "pictures"
+IMAGE_FOLDER = "pictures"
 _ABOUT = "dataset.json"
 _SIZES = {"train": 24_000, "valid": 500, "test": 1_000}
 _MOST = 10_000_000
 
-Lines = dict[str, list[str]]
+FileLines = dict[str, list[str]]
 """File name → its lines"""
 
 
@@ -56,7 +56,7 @@ def write_dataset(name: str, out: Path, options: DatasetOptions) -> list[Path]:
     """
     if name not in NAMES:
         raise UserError(f"dataset '{name}' is unknown; choose one of {', '.join(NAMES)}")
-    scenes = shapes.scenes(options.sizes(shapes.SIZES), options.seed) if name == "shapes" else {}
+    scenes = shapes.generate_scenes(options.sizes(shapes.SIZES), options.seed) if name == "shapes" else {}
     if scenes:
         lines = _shape_lines(scenes)
     elif name == "grammar":
@@ -65,12 +65,12 @@ def write_dataset(name: str, out: Path, options: DatasetOptions) -> list[Path]:
         lines = _story_lines(options)
     else:
         lines = _toy_lines(name, options)
-    pictures = {PICTURES} if scenes else set()
+    pictures = {IMAGE_FOLDER} if scenes else set()
     _claim(out, {*lines, *pictures, _ABOUT})
     if scenes:
-        with new_folder(out / PICTURES, replace=True) as folder:
+        with new_folder(out / IMAGE_FOLDER, replace=True) as folder:
             for path, scene in _named(scenes):
-                save_picture(scene.picture, folder / Path(path).name)
+                save_picture(scene.image, folder / Path(path).name)
     about = {"dataset": name, **asdict(options), "files": {file: len(rows) for file, rows in lines.items()}}
     for file, rows in lines.items():
         write_atomically(out / file, "".join(f"{row}\n" for row in rows).encode())
@@ -87,17 +87,17 @@ def _claim(out: Path, names: set[str]) -> None:
         raise UserError(f"{out}: cannot be made a folder ({error.strerror})") from None
     if foreign:
         raise UserError(f"{out}: holds other files ({foreign[0]}); choose a new or empty folder")
-    if (out / PICTURES).exists() and not (out / _ABOUT).is_file():
+    if (out / IMAGE_FOLDER).exists() and not (out / _ABOUT).is_file():
         raise UserError(f"{out}: holds pictures that are not of this dataset; choose a new or empty folder")
 
 
-def _grammar_lines(options: DatasetOptions) -> Lines:
+def _grammar_lines(options: DatasetOptions) -> FileLines:
     sizes = options.sizes(_SIZES)
-    splits = grammar.corpus(
+    splits = grammar.generate_corpus(
         sizes["train"], sizes["valid"], sizes["test"], direction=options.direction, seed=options.seed
     )
     src, tgt = options.direction.split("-")
-    lines: Lines = {}
+    lines: FileLines = {}
     for split, pairs in splits.items():
         lines[f"{split}.{src}"] = [pair.src for pair in pairs]
         lines[f"{split}.{tgt}"] = [pair.tgt for pair in pairs]
@@ -105,9 +105,9 @@ def _grammar_lines(options: DatasetOptions) -> Lines:
     return lines
 
 
-def _toy_lines(task: str, options: DatasetOptions) -> Lines:
+def _toy_lines(task: str, options: DatasetOptions) -> FileLines:
     """The test lines are not in training or validation, nor are those of validation in training."""
-    lengths, taken, lines = options.lengths, set[str](), Lines()
+    lengths, taken, lines = options.lengths, set[str](), FileLines()
     sizes = options.sizes(_SIZES)
     for number, split in enumerate(("test", "valid", "train")):
         bounds = options.test_lengths or lengths if split == "test" else lengths
@@ -121,16 +121,16 @@ def _toy_lines(task: str, options: DatasetOptions) -> Lines:
     return {f"{split}.{side}": lines[f"{split}.{side}"] for split in _SIZES for side in ("src", "tgt")}
 
 
-def _story_lines(options: DatasetOptions) -> Lines:
-    lines: Lines = {}
-    for split, told in stories(options.sizes(_SIZES), options.seed).items():
+def _story_lines(options: DatasetOptions) -> FileLines:
+    lines: FileLines = {}
+    for split, told in generate_stories(options.sizes(_SIZES), options.seed).items():
         lines[f"{split}.text"] = [story.text for story in told]
         lines[f"{split}.summary"] = [story.summary for story in told]
     return lines
 
 
-def _shape_lines(scenes: Mapping[str, Sequence[shapes.ShapeScene]]) -> Lines:
-    lines: Lines = {f"{split}.tsv": [] for split in scenes}
+def _shape_lines(scenes: Mapping[str, Sequence[shapes.ShapeScene]]) -> FileLines:
+    lines: FileLines = {f"{split}.tsv": [] for split in scenes}
     lines["regions.jsonl"] = []
     for path, scene in _named(scenes):
         split = Path(path).name.partition("-")[0]
@@ -145,4 +145,4 @@ def _shape_lines(scenes: Mapping[str, Sequence[shapes.ShapeScene]]) -> Lines:
 def _named(scenes: Mapping[str, Sequence[shapes.ShapeScene]]) -> Iterator[tuple[str, shapes.ShapeScene]]:
     for split, rows in scenes.items():
         for i, scene in enumerate(rows):
-            yield f"{PICTURES}/{split}-{i:05d}.png", scene
+            yield f"{IMAGE_FOLDER}/{split}-{i:05d}.png", scene

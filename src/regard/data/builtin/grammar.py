@@ -39,22 +39,22 @@ class AlignedPair:
 
 
 @dataclass(frozen=True, eq=False)
-class En:
+class EnglishWord:
     """An English word, compared by identity: the two "the" of a sentence are different words."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
-class Fr:
+class FrenchWord:
     text: str
-    of: tuple[En, ...]  # the English words it renders
+    of: tuple[EnglishWord, ...]  # the English words it renders
 
 
 @dataclass(frozen=True)
 class Phrase:
-    en: tuple[En, ...]
-    fr: tuple[Fr, ...]
+    en: tuple[EnglishWord, ...]
+    fr: tuple[FrenchWord, ...]
     agreement: lex.Agreement = lex.MASCULINE
 
     def __add__(self, other: Phrase) -> Phrase:
@@ -80,8 +80,8 @@ class Predicate:
 
 
 def word(en: str, *fr: str) -> Phrase:
-    source = En(en)
-    return Phrase((source,), tuple(Fr(text, (source,)) for text in fr))
+    source = EnglishWord(en)
+    return Phrase((source,), tuple(FrenchWord(text, (source,)) for text in fr))
 
 
 def subject_pronoun(pronoun: lex.Pronoun) -> Phrase:
@@ -125,17 +125,17 @@ def verb_phrase(
     """`gap` is the object relativised before the verb; `inverted`: the question already has its "do"."""
     verb, past, pronoun = predicate.verb, predicate.past, predicate.pronoun
     present = lex.add_s(verb.en) if subject.third_singular else verb.en
-    main = En(verb.en if predicate.negated or inverted else verb.past if past else present)
-    aux = (En(subject.do(past)),) if predicate.negated and not inverted else ()
+    main = EnglishWord(verb.en if predicate.negated or inverted else verb.past if past else present)
+    aux = (EnglishWord(subject.do(past)),) if predicate.negated and not inverted else ()
     no = negation(predicate.negated)
     clitic = word(*pronoun.object) if pronoun else EMPTY
     often = word(predicate.frequency.en, predicate.frequency.fr) if predicate.frequency else EMPTY
     if past:
         preceding = pronoun.agreement if pronoun else gap
-        finite = Fr(subject.form(lex.ETRE if verb.etre else lex.AVOIR), aux or (main,))
-        ending: tuple[Fr, ...] = (Fr(verb.agreed(subject if verb.etre else preceding), (main,)),)
+        finite = FrenchWord(subject.form(lex.ETRE if verb.etre else lex.AVOIR), aux or (main,))
+        ending: tuple[FrenchWord, ...] = (FrenchWord(verb.agreed(subject if verb.etre else preceding), (main,)),)
     else:
-        finite = Fr(subject.form(verb.present), (*aux, main))
+        finite = FrenchWord(subject.form(verb.present), (*aux, main))
         ending = ()
     english = (*aux, *no.en, *often.en, main, *clitic.en)
     french = (*no.fr[:1], *clitic.fr, finite, *no.fr[1:], *often.fr, *ending)
@@ -170,19 +170,19 @@ def object_relative(head: Phrase, subject: Phrase, predicate: Predicate) -> Phra
     return head + word("that", "que") + subject + verb
 
 
-def elide(words: Sequence[Fr]) -> list[Fr]:
+def elide(words: Sequence[FrenchWord]) -> list[FrenchWord]:
     """Merges "le homme" into "l'homme" and "de le" into "du"; the merged word renders what both did.
 
     From right to left, because an elided article does not contract: "de l'homme".
     """
-    merged: list[Fr] = []
+    merged: list[FrenchWord] = []
     for left in reversed(words):
-        right = merged[-1] if merged else Fr("", ())
+        right = merged[-1] if merged else FrenchWord("", ())
         text = CONTRACTED.get((left.text, right.text), "")
         if left.text in ELIDED and lex.starts_with_vowel(right.text):
             text = f"{left.text[:-1]}'{right.text}"
         if text:
-            merged[-1] = Fr(text, left.of + right.of)
+            merged[-1] = FrenchWord(text, left.of + right.of)
         else:
             merged.append(left)
     return merged[::-1]
@@ -377,7 +377,7 @@ def distinct_pairs(sampler: SentenceSampler, count: int, excluded: AlignedPair) 
     return sorted(pairs, key=lambda _: sampler.random())
 
 
-def corpus(
+def generate_corpus(
     n_train: int = 24_000, n_valid: int = 500, n_test: int = 1_000, *, direction: str = "en-fr", seed: int = 1
 ) -> dict[str, list[AlignedPair]]:
     """Disjoint splits without duplicates; "the green witch arrived" is the first test sentence."""

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.images import ImageArray
 from regard.errors import UserError
 
-ImageArray = NDArray[np.uint8]
-Line = NDArray[np.floating[Any]]
-Box = tuple[int, int, int, int]
+Coordinates = NDArray[np.floating[Any]]
+PixelBox = tuple[int, int, int, int]
 """top, left, bottom, right in pixels; bottom and right are the first ones outside"""
 
-SIDE, GRID = 48, 3
-CELL = SIDE // GRID
+IMAGE_SIZE, GRID = 48, 3
+CELL = IMAGE_SIZE // GRID
 LARGE, SMALL = (13, 14), (9, 10)
 """The sides in pixels that a shape may have; a cell keeps a margin of at least one pixel around it."""
 COLOURS = {
@@ -40,7 +40,7 @@ KINDS = ("circle", "square", "triangle", "cross", "ring")
 SIZES = {"train": 8000, "valid": 500, "test": 1000}
 _COUNTS = (1, 2, 2, 2, 2, 3, 3, 3, 3, 3)  # one tenth of the pictures hold a single shape
 _MOST = 1_000_000  # scenes; there are 315 arrangements of one shape, 42,840 of two and 1,413,720 of three
-_WORDS = SIDE * SIDE * 3 // 8  # 64-bit words of noise for a picture
+_WORDS = IMAGE_SIZE * IMAGE_SIZE * 3 // 8  # 64-bit words of noise for a picture
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ Arrangement = tuple[Shape, ...]
 
 @dataclass(frozen=True, eq=False)
 class ShapeScene:
-    picture: ImageArray
+    image: ImageArray
     """uint8 [48, 48, 3]"""
     caption: str
-    regions: tuple[tuple[int, Box], ...]
+    regions: tuple[tuple[int, PixelBox], ...]
     """(word of the caption, box of its shape) for every word of a colour or kind; words are caption.split()"""
     arrangement: Arrangement
 
 
-def scenes(sizes: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, list[ShapeScene]]:
+def generate_scenes(sizes: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, list[ShapeScene]]:
     """Splits of so many scenes each; no arrangement is in two of them.
 
     Small splits choose first.  Within a split an arrangement may come again, drawn elsewhere in its cells.
@@ -89,51 +89,51 @@ class SceneSampler:
         self.random = random.Random(seed).random
         self.bits = np.random.PCG64(int.from_bytes(seed.encode()))
 
-    def below(self, n: int) -> int:
+    def random_below(self, n: int) -> int:
         return int(self.random() * n)
 
     def scene(self, taken: set[Arrangement]) -> ShapeScene:
         while (arrangement := self.arrangement()) in taken:
             pass
-        sizes = [(LARGE if i == 0 else SMALL)[self.below(2)] for i in range(len(arrangement))]
+        sizes = [(LARGE if i == 0 else SMALL)[self.random_below(2)] for i in range(len(arrangement))]
         boxes = [self.box(shape, size) for shape, size in zip(arrangement, sizes, strict=True)]
         caption, regions = describe(arrangement, boxes)
         return ShapeScene(self.draw(arrangement, boxes), caption, regions, arrangement)
 
     def arrangement(self) -> Arrangement:
-        row, column = self.below(GRID), self.below(GRID)
+        row, column = self.random_below(GRID), self.random_below(GRID)
         upright, beside = (self.other(row), column), (row, self.other(column))
-        cells = [(row, column), upright, beside][: _COUNTS[self.below(len(_COUNTS))]]
-        if len(cells) == 2 and self.below(2):
+        cells = [(row, column), upright, beside][: _COUNTS[self.random_below(len(_COUNTS))]]
+        if len(cells) == 2 and self.random_below(2):
             cells[1] = beside
         traces: list[tuple[str, str]] = []
         while len(traces) < len(cells):
-            trace = KINDS[self.below(len(KINDS))], tuple(COLOURS)[self.below(len(COLOURS))]
+            trace = KINDS[self.random_below(len(KINDS))], tuple(COLOURS)[self.random_below(len(COLOURS))]
             if trace not in traces:
                 traces.append(trace)
         return tuple(Shape(*trace, *cell) for trace, cell in zip(traces, cells, strict=True))
 
     def other(self, line: int) -> int:
         """One of the other rows or columns."""
-        return (line + 1 + self.below(GRID - 1)) % GRID
+        return (line + 1 + self.random_below(GRID - 1)) % GRID
 
-    def box(self, shape: Shape, size: int) -> Box:
-        top, left = (line * CELL + 1 + self.below(CELL - 1 - size) for line in (shape.row, shape.column))
+    def box(self, shape: Shape, size: int) -> PixelBox:
+        top, left = (line * CELL + 1 + self.random_below(CELL - 1 - size) for line in (shape.row, shape.column))
         return top, left, top + size, left + size
 
-    def draw(self, arrangement: Arrangement, boxes: Sequence[Box]) -> ImageArray:
+    def draw(self, arrangement: Arrangement, boxes: Sequence[PixelBox]) -> ImageArray:
         """Flat colours, each a shade lighter or darker, under a noise of −8 to 7 on every value."""
-        picture = np.empty((SIDE, SIDE, 3), dtype=np.int16)
+        picture = np.empty((IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.int16)
         picture[:] = BACKGROUND
         for shape, (top, left, bottom, right) in zip(arrangement, boxes, strict=True):
-            colour = np.asarray(COLOURS[shape.colour], dtype=np.int16) + self.below(21) - 10
-            picture[top:bottom, left:right][stencil(shape.kind, bottom - top)] = colour
+            colour = np.asarray(COLOURS[shape.colour], dtype=np.int16) + self.random_below(21) - 10
+            picture[top:bottom, left:right][shape_mask(shape.kind, bottom - top)] = colour
         bits = np.asarray(self.bits.random_raw(_WORDS), dtype="<u8")
         noise = (bits.view(np.uint8) & 15).astype(np.int16).reshape(picture.shape) - 8
         return np.clip(picture + noise, 0, 255).astype(np.uint8)
 
 
-def describe(arrangement: Arrangement, boxes: Sequence[Box]) -> tuple[str, tuple[tuple[int, Box], ...]]:
+def describe(arrangement: Arrangement, boxes: Sequence[PixelBox]) -> tuple[str, tuple[tuple[int, PixelBox], ...]]:
     """The caption, and the box of each of its words for a colour or kind."""
     first, words, regions = arrangement[0], [], []
     for i, (shape, box) in enumerate(zip(arrangement, boxes, strict=True)):
@@ -152,19 +152,19 @@ def relation(first: Shape, second: Shape) -> str:
 
 
 @cache
-def stencil(kind: str, size: int) -> NDArray[np.bool_]:
+def shape_mask(kind: str, size: int) -> NDArray[np.bool_]:
     """Which pixels of a box [size, size] a shape covers; it touches all four sides."""
     line = np.arange(size) - (size - 1) / 2
     return _INSIDE[kind](line[:, None], line[None, :], size)
 
 
-def _circle(y: Line, x: Line, diameter: float) -> NDArray[np.bool_]:
+def _circle(y: Coordinates, x: Coordinates, diameter: float) -> NDArray[np.bool_]:
     inside: NDArray[np.bool_] = x**2 + y**2 <= (diameter / 2 - 0.25) ** 2  # a little less, or small ones look square
     return inside
 
 
 # y and x are counted from the middle of the box.
-_INSIDE: dict[str, Callable[[Line, Line, int], NDArray[np.bool_]]] = {
+_INSIDE: dict[str, Callable[[Coordinates, Coordinates, int], NDArray[np.bool_]]] = {
     "circle": _circle,
     "square": lambda y, x, size: np.ones((size, size), dtype=np.bool_),
     "triangle": lambda y, x, size: 2 * np.abs(x) <= y + (size + 1) / 2,

@@ -19,9 +19,9 @@ from regard.data.builtin import lexicon as lex
 from regard.data.builtin.grammar import VERBS, Phrase, Predicate, SentenceSampler, prepositional, verb_phrase
 from regard.errors import UserError
 
-SENTENCES = (3, 4, 5, 6)
+N_SENTENCES = (3, 4, 5, 6)
 """Of a text"""
-DEEDS = (2, 3, 4)
+N_ACTIONS = (2, 3, 4)
 """Sentences about the protagonist; at least one sentence is about somebody else"""
 STOP = "."
 
@@ -37,18 +37,18 @@ class Story:
 
 
 @dataclass(frozen=True)
-class Deed:
+class Action:
     """What somebody did, such as "ate an apple", and its circumstances, such as "in the garden"."""
 
     act: str
     circumstances: str
 
 
-def stories(sizes: Mapping[str, int], seed: int = 1) -> dict[str, list[Story]]:
+def generate_stories(sizes: Mapping[str, int], seed: int = 1) -> dict[str, list[Story]]:
     """Splits of so many stories each; no text and no summary is in two of them.  Small splits choose first."""
     if not sizes or min(sizes.values()) < 1:
         raise UserError("stories: give every split at least 1 story")
-    teller, splits, taken = Teller(seed), dict[str, list[Story]](), set[str]()
+    teller, splits, taken = StorySampler(seed), dict[str, list[Story]](), set[str]()
     for split in sorted(sizes, key=lambda name: (sizes[name], name)):
         told: list[Story] = []
         while len(told) < sizes[split]:
@@ -66,12 +66,12 @@ def summarise(protagonist: str, acts: Sequence[str]) -> str:
     return f"{protagonist} {' , '.join(first)} and {last} {STOP}"
 
 
-class Teller(SentenceSampler):
+class StorySampler(SentenceSampler):
     """Draws stories."""
 
     def story(self) -> Story:
-        n = self.pick(SENTENCES)
-        n_deeds = self.pick([count for count in DEEDS if count < n])
+        n = self.pick(N_SENTENCES)
+        n_deeds = self.pick([count for count in N_ACTIONS if count < n])
         (hero, protagonist), *others = self.cast(1 + n - n_deeds)
         name = _english(protagonist)
         deeds = self.deeds(hero, name, n_deeds)
@@ -90,16 +90,16 @@ class Teller(SentenceSampler):
             chosen.setdefault(noun, phrase)
         return list(chosen.items())
 
-    def deeds(self, hero: lex.Noun, name: str, count: int) -> list[Deed]:
+    def deeds(self, hero: lex.Noun, name: str, count: int) -> list[Action]:
         """So many deeds that repeat nothing of one another."""
-        deeds: list[Deed] = []
+        deeds: list[Action] = []
         while len(deeds) < count:
             deed = self.deed(hero, name)
             if not _repeats(name, *(each.act for each in deeds), deed.act):
                 deeds.append(deed)
         return deeds
 
-    def deed(self, hero: lex.Noun, name: str) -> Deed:
+    def deed(self, hero: lex.Noun, name: str) -> Action:
         """One that repeats no word of its own or of the name of the one who does it: no cat sees a cat."""
         while True:
             verb = self.pick([verb for verb in VERBS if verb.subjects & hero.tags])
@@ -108,7 +108,7 @@ class Teller(SentenceSampler):
                 rest.append(prepositional(lex.TO, self.noun(verb.to, lex.DEFINITE)[1]))
             act = verb_phrase(Predicate(verb, past=True, rest=tuple(rest)), lex.MASCULINE)
             around = self.circumstances(verb, past=True, timed=self.chance(0.25))
-            deed = Deed(_english(act), " ".join(_english(phrase) for phrase in around))
+            deed = Action(_english(act), " ".join(_english(phrase) for phrase in around))
             if not _repeats(name, deed.act, deed.circumstances):
                 return deed
 
