@@ -23,7 +23,7 @@ from marian import marian_model
 from regard import models
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig, PairBatches, Position
-from regard.data.pair_store import PairStore, store_of
+from regard.data.pair_store import PairStore, pair_store_from
 from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
@@ -40,7 +40,7 @@ def random_pairs(n: int, vocab: int, mean: float = 28.0, sigma: float = 0.6, see
         sizes = np.clip(lengths.round().astype(int), 1, 254)
         return [generator.integers(len(SPECIALS), vocab, size).tolist() for size in sizes]
 
-    return store_of(side(src), side(tgt))
+    return pair_store_from(side(src), side(tgt))
 
 
 def real_tokens(batch: Batch) -> int:

@@ -9,13 +9,13 @@ import pytest
 from regard.alignment.aligner import Aligner, moses
 from regard.alignment.evaluate import AlignmentErrors, choose, intersection
 from regard.alignment.markup import Transfer
-from regard.data.word_alignments import Gold, Links, read_alignments
+from regard.data.word_alignments import GoldAlignment, Links, read_alignments
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Candidate, Translation
 
 
-def rate(found: list[Links], gold: list[Gold]) -> float:
+def rate(found: list[Links], gold: list[GoldAlignment]) -> float:
     return AlignmentErrors.of(found, gold).rate
 
 
@@ -28,7 +28,7 @@ def record(source: tuple[str, ...], target: tuple[str, ...], *layers: list[list[
 
 
 def test_a_perfect_alignment_has_no_error() -> None:
-    gold = [Gold({(0, 0), (1, 2)}, {(0, 0), (1, 2)}), Gold({(0, 0)}, {(0, 0)})]
+    gold = [GoldAlignment({(0, 0), (1, 2)}, {(0, 0), (1, 2)}), GoldAlignment({(0, 0)}, {(0, 0)})]
     assert rate([{(0, 0), (1, 2)}, {(0, 0)}], gold) == 0.0
     assert rate([{(5, 5)}, {(6, 6)}], gold) == 1.0
 
@@ -36,7 +36,7 @@ def test_a_perfect_alignment_has_no_error() -> None:
 def test_the_error_rate_of_a_worked_example() -> None:
     # A has 4 links; 2 of the 3 sure ones are found, and 3 of A are possible: 1 − (2 + 3) / (4 + 3)
     sure = {(0, 0), (1, 1), (2, 3)}
-    gold = [Gold(sure, sure | {(2, 2)})]
+    gold = [GoldAlignment(sure, sure | {(2, 2)})]
     assert rate([{(0, 0), (1, 1), (2, 2), (3, 3)}], gold) == pytest.approx(2 / 7)
 
 
@@ -64,7 +64,7 @@ def test_one_layer_or_the_mean_of_all() -> None:
 def test_gold_alignments_are_read(tmp_path: Path) -> None:
     path = tmp_path / "gold"
     path.write_text("0-0 1?2\n\n")
-    assert read_alignments(path) == [Gold({(0, 0)}, {(0, 0), (1, 2)}), Gold(set(), set())]
+    assert read_alignments(path) == [GoldAlignment({(0, 0)}, {(0, 0), (1, 2)}), GoldAlignment(set(), set())]
     for bad in ("1-x", "9" * 5000 + "-0"):
         path.write_text(f"0-0\n{bad}\n")
         with pytest.raises(UserError, match="line 2"):
@@ -73,7 +73,7 @@ def test_gold_alignments_are_read(tmp_path: Path) -> None:
 
 def test_precision_and_recall_of_the_worked_example() -> None:
     sure = {(0, 0), (1, 1), (2, 3)}
-    errors = AlignmentErrors.of([{(0, 0), (1, 1), (2, 2), (3, 3)}], [Gold(sure, sure | {(2, 2)})])
+    errors = AlignmentErrors.of([{(0, 0), (1, 1), (2, 2), (3, 3)}], [GoldAlignment(sure, sure | {(2, 2)})])
     assert (errors.precision, errors.recall) == (pytest.approx(3 / 4), pytest.approx(2 / 3))
 
 
@@ -91,7 +91,7 @@ def test_the_head_that_is_right_is_chosen() -> None:
     wrong, right = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], [[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]
     two = record(("▁a", "▁b", "</s>"), ("▁x", "▁y"), wrong, right)
     diagonal = {(0, 0), (1, 1)}
-    ranked = choose([two], [Gold(diagonal, diagonal)])
+    ranked = choose([two], [GoldAlignment(diagonal, diagonal)])
     assert ranked[0][0].layer == 1 and ranked[0][1].rate == 0.0
     assert {(aligner.layer, aligner.head) for aligner, _ in ranked} == {
         *((None, None), (0, None), (1, None)),

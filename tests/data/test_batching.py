@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batch import EDGES, Batch, Ragged, collate, collate_sources, edge
+from regard.data.batch import PADDED_LENGTHS, Batch, Ragged, collate, collate_sources, padded_length
 from regard.data.batching import BatchConfig, PairBatches, StreamPosition, rows_for
 from regard.data.corpus import Corpus
-from regard.data.pair_store import open_store, store_of
+from regard.data.pair_store import open_store, pair_store_from
 from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.vocab import BOS, EOS, PAD
@@ -25,7 +25,7 @@ def batches(seed: int = 1, workers: int = 0, **options: object) -> PairBatches:
     rows = [[list(generator.integers(6, 99, generator.integers(1, 60))) for _ in range(N)] for _ in range(2)]
     rows[0][0] = [7] * 300  # longer than the last edge
     config = BatchConfig(tokens=512, workers=workers)
-    return PairBatches(store_of(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
+    return PairBatches(pair_store_from(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
 
 
 def take(
@@ -67,10 +67,10 @@ def test_padded_shapes_come_from_a_small_fixed_set_within_the_budget() -> None:
     for index in range(len(stream.plan(0))):
         batch = stream.batch(0, index)
         (rows, s), t = batch.src.shape, batch.tgt_in.shape[1]
-        assert {edge(s), edge(t)} == {s, t}, "lengths are edges"
+        assert {padded_length(s), padded_length(t)} == {s, t}, "lengths are edges"
         assert rows == rows_for(max(s, t), 512)
         assert rows == 1 or rows * max(s, t) <= 512
-    assert edge(EDGES[-1] + 1) % 64 == 0
+    assert padded_length(PADDED_LENGTHS[-1] + 1) % 64 == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -90,7 +90,7 @@ def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
     text = ["the green witch arrived", "the cat sees the green witch"] * 50
     tokenizer = train_tokenizer(text, TokenizerConfig(vocab_size=320))
     dropout = BpeDropout(tokenizer, 0.3)
-    store = store_of(tokenizer.encode(text), tokenizer.encode(text))
+    store = pair_store_from(tokenizer.encode(text), tokenizer.encode(text))
 
     def stream(seed: int, workers: int) -> list[tuple[StreamPosition, torch.Tensor, torch.Tensor]]:
         config = BatchConfig(tokens=64, workers=workers)
@@ -152,4 +152,4 @@ def test_another_collate_can_make_the_batches() -> None:
     plain, other = batches(), batches(collate=labels)
     assert (other.size, other.fingerprint) == (N, "memory")
     assert torch.equal(other.batch(0, 1).src, plain.batch(0, 1).src)
-    assert other.batch(0, 1).tgt_in.shape[1] == EDGES[0]
+    assert other.batch(0, 1).tgt_in.shape[1] == PADDED_LENGTHS[0]

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.corpus import Corpus, Report
+from regard.data.corpus import Corpus, CorpusReport
 from regard.errors import UserError
 
 
-def read(*paths: Path, **options: object) -> tuple[list[tuple[str, str]], Report]:
-    report = Report()
+def read(*paths: Path, **options: object) -> tuple[list[tuple[str, str]], CorpusReport]:
+    report = CorpusReport()
     return list(Corpus(paths, **options).pairs(report)), report  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import torch
 from regard.data import text_store as text_module
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig, Batches, StreamPosition
-from regard.data.corpus import Report
+from regard.data.corpus import CorpusReport
 from regard.data.text_store import (
     MaskedBatches,
     TextBatches,
@@ -18,7 +18,7 @@ from regard.data.text_store import (
     TextStore,
     open_text,
     read_pieces,
-    text_of,
+    text_store_from,
     windows,
 )
 from regard.errors import UserError
@@ -38,7 +38,7 @@ FIRST = len(SPECIALS)
 
 def numbered(n: int) -> TextStore:
     """A text in which every id occurs once, so that a token can be recognised."""
-    return TextStore(np.arange(FIRST, FIRST + n, dtype=np.uint16), n, FIRST + n, Report(), "test")
+    return TextStore(np.arange(FIRST, FIRST + n, dtype=np.uint16), n, FIRST + n, CorpusReport(), "test")
 
 
 def config(tokens: int = 60, workers: int = 0) -> BatchConfig:
@@ -151,7 +151,7 @@ def test_masking() -> None:
 
 def test_masks_differ_by_seed_epoch_and_batch_and_leave_specials_alone() -> None:
     ids = np.tile(np.array([EOS, 7, EOS, EOS], dtype=np.uint16), 100)
-    store = TextStore(ids, 400, 20, Report(), "test")
+    store = TextStore(ids, 400, 20, CorpusReport(), "test")
 
     def chosen(seed: int, epoch: int, index: int) -> torch.Tensor:
         batch = MaskedBatches(store, config(tokens=80), seed, context=40).batch(epoch, index)
@@ -249,7 +249,7 @@ def test_files_become_one_stream_that_is_found_again(kind: str, tmp_path: Path) 
     assert tokenizer.decode(store.ids[:end].tolist()) == ODD
     assert tokenizer.decode(store.ids[end:].tolist()) == "the cat\n"
     assert store.n_bytes == len(content) + 8 and store.vocab_size == tokenizer.size
-    assert store.report == Report(ODD.count("\n") + 2, ODD.count("\n") + 2, {}, "lines")
+    assert store.report == CorpusReport(ODD.count("\n") + 2, ODD.count("\n") + 2, {}, "lines")
 
     [folder] = (tmp_path / "cache" / "corpora").iterdir()
     before = folder.stat().st_mtime_ns
@@ -259,7 +259,7 @@ def test_files_become_one_stream_that_is_found_again(kind: str, tmp_path: Path) 
     assert open_text(paths[::-1], tokenizer, tmp_path / "cache").fingerprint != store.fingerprint
 
     packed = open_text([write(tmp_path / "a.txt.gz", content), paths[1]], tokenizer, tmp_path / "cache")
-    memory = text_of([ODD, "the cat\n"], tokenizer)
+    memory = text_store_from([ODD, "the cat\n"], tokenizer)
     for other in (packed, memory):
         assert np.array_equal(other.ids, store.ids)
         assert (other.n_bytes, other.report) == (store.n_bytes, store.report)
@@ -290,7 +290,7 @@ def test_a_line_of_any_length_is_read_in_pieces(unit: str, tmp_path: Path, monke
     monkeypatch.setattr(text_module, "_CHUNK", 40)
     text = unit * 100 + "\r\n" + "z" * 15 + "\r\nend\n" + "a " + "y" * 50
     path = write(tmp_path / "long", text.encode())
-    report = Report()
+    report = CorpusReport()
     pieces = list(read_pieces(path, report))
     assert "".join(pieces) == text.replace("\r\n", "\n")
     assert max(len(piece.encode()) for piece in pieces) <= 16 and (report.lines, report.used) == (4, 4)
@@ -301,7 +301,7 @@ def test_a_line_of_any_length_is_read_in_pieces(unit: str, tmp_path: Path, monke
 
 def test_long_lines_of_broken_bytes_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_module, "_PIECE", 16)
-    report = Report()
+    report = CorpusReport()
     assert list(read_pieces(write(tmp_path / "a", b"\x80" * 100 + b"\nfine\n"), report)) == ["fine\n"]
     assert report.problems["invalid UTF-8"][1] == 1
 
@@ -315,4 +315,4 @@ def test_wrong_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
     assert list((tmp_path / "corpora").iterdir()) == []
     empty = open_text([write(tmp_path / "empty", b"")], ByteTokenizer(), tmp_path)
     assert empty.ids.tolist() == [EOS] and empty.n_bytes == 0
-    assert list(TextFiles((tmp_path / "empty",)).pieces(Report())) == []
+    assert list(TextFiles((tmp_path / "empty",)).pieces(CorpusReport())) == []

@@ -8,7 +8,7 @@ import torch
 
 from regard.data.batch import Ragged
 from regard.data.corpus import Corpus
-from regard.data.word_alignments import Guide
+from regard.data.word_alignments import AlignmentGuide
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair
 
@@ -20,9 +20,9 @@ class Pieces:
         return [PIECES[i] for i in ids]
 
 
-def guide(*links: list[tuple[int, int]]) -> Guide:
+def guide(*links: list[tuple[int, int]]) -> AlignmentGuide:
     pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
-    return Guide([np.asarray(each, dtype=np.int32).reshape(-1, 2) for each in links], pair, "")
+    return AlignmentGuide([np.asarray(each, dtype=np.int32).reshape(-1, 2) for each in links], pair, "")
 
 
 def test_the_pieces_of_linked_words_share_the_attention() -> None:
@@ -49,8 +49,8 @@ def test_lines_that_are_left_out_take_their_alignments_along(tmp_path: Path) -> 
     (tmp_path / "links").write_text("0-0\n5-5\n1-0 0-1\n")
     corpus = Corpus((tmp_path / "a", tmp_path / "b"))
     pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
-    opened = Guide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
+    opened = AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
     assert [each.tolist() for each in opened.links] == [[[0, 0]], [[0, 1], [1, 0]]]
     (tmp_path / "links").write_text("0-0\n1-0 0-1\n")
     with pytest.raises(UserError, match="2 lines for 3 pairs"):
-        Guide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
+        AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)

@@ -7,7 +7,7 @@ import torch
 
 from regard.errors import UserError
 from regard.train.average import average
-from regard.train.checkpoint import Checkpoints, Damaged, read_newest
+from regard.train.checkpoint import Checkpoints, DamagedCheckpoint, read_newest
 
 
 def tensors(value: float) -> dict[str, torch.Tensor]:
@@ -53,10 +53,10 @@ def test_a_damaged_checkpoint_is_never_used_and_the_one_before_is(tmp_path: Path
         flipped = bytearray(whole)
         flipped[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
         path.write_bytes(bytes(flipped))
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedCheckpoint):
             checkpoints.all()[-1].tensors()
         path.write_bytes(whole[:place])
-        with pytest.raises(Damaged):
+        with pytest.raises(DamagedCheckpoint):
             checkpoints.all()[-1].tensors()
     found = read_newest(checkpoints)
     assert found is not None and found[0].step == 1

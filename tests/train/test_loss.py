@@ -9,13 +9,13 @@ from regard.errors import UserError
 from regard.nn.attention import AttentionTrace
 from regard.text.vocab import PAD
 from regard.train.loss import (
-    GuideConfig,
+    GuidedAlignmentConfig,
     LossConfig,
+    alignment_loss,
     batch_loss,
-    disagreement,
-    loss_of_logits,
-    misguidance,
+    loss_from_logits,
     smoothed_cross_entropy,
+    symmetric_kl,
 )
 from tests.conftest import random_batch, tiny_model
 
@@ -72,14 +72,14 @@ def test_disagreement_is_both_divergences() -> None:
     real = targets != PAD
     expected = F.kl_div(q[real], p[real], reduction="sum", log_target=True)
     expected = expected + F.kl_div(p[real], q[real], reduction="sum", log_target=True)
-    torch.testing.assert_close(disagreement(p, q, targets), expected)
-    assert disagreement(p, p, targets) == 0
+    torch.testing.assert_close(symmetric_kl(p, q, targets), expected)
+    assert symmetric_kl(p, p, targets) == 0
 
 
 def test_r_drop_without_dropout_is_the_plain_loss() -> None:
     logits, targets = example()
-    plain = loss_of_logits(logits, targets, LossConfig(label_smoothing=0.1))
-    twice = loss_of_logits(
+    plain = loss_from_logits(logits, targets, LossConfig(label_smoothing=0.1))
+    twice = loss_from_logits(
         torch.cat([logits, logits]),
         torch.cat([targets, targets]),
         LossConfig(label_smoothing=0.1, r_drop=5.0),
@@ -104,9 +104,9 @@ def test_r_drop_pulls_two_passes_together() -> None:
     logits, targets = example()
     other = torch.randn_like(logits)
     two = torch.cat([targets, targets])
-    weak = loss_of_logits(torch.cat([logits, other]), two, LossConfig(r_drop=1.0))[0]
-    strong = loss_of_logits(torch.cat([logits, other]), two, LossConfig(r_drop=3.0))[0]
-    apart = disagreement(logits.log_softmax(-1), other.log_softmax(-1), targets)
+    weak = loss_from_logits(torch.cat([logits, other]), two, LossConfig(r_drop=1.0))[0]
+    strong = loss_from_logits(torch.cat([logits, other]), two, LossConfig(r_drop=3.0))[0]
+    apart = symmetric_kl(logits.log_softmax(-1), other.log_softmax(-1), targets)
     torch.testing.assert_close(strong - weak, apart / 2)
 
 
@@ -119,7 +119,7 @@ def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
     weights = scores.softmax(-1)
     links = torch.zeros(2, 3, 5, dtype=torch.float64)
     links[0, 1, 2], links[1, 0, 3], links[1, 0, 4] = 1.0, 0.5, 0.5
-    found = misguidance(traces(weights), links, GuideConfig(layer=1, head=2))
+    found = alignment_loss(traces(weights), links, GuidedAlignmentConfig(layer=1, head=2))
     log = weights[:, 2].log()
     torch.testing.assert_close(found, -(log[0, 1, 2] + (log[1, 0, 3] + log[1, 0, 4]) / 2))
     found.backward()
@@ -127,21 +127,21 @@ def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
     p = weights[0, 2, 1].detach()
     torch.testing.assert_close(scores.grad[0, 2, 1], p - torch.eye(5, dtype=torch.float64)[2], rtol=0, atol=1e-9)
     assert not scores.grad[:, [0, 1, 3]].any(), "the other heads are free"
-    assert GuideConfig().place(6) == 4 and GuideConfig().place(1) == 0
+    assert GuidedAlignmentConfig().place(6) == 4 and GuidedAlignmentConfig().place(1) == 0
     with pytest.raises(UserError, match="no layer 1 with a head 4"):
-        misguidance(traces(weights), links, GuideConfig(layer=1, head=4))
+        alignment_loss(traces(weights), links, GuidedAlignmentConfig(layer=1, head=4))
     with pytest.raises(UserError, match="no layer 0"):
-        misguidance([], links, GuideConfig())
+        alignment_loss([], links, GuidedAlignmentConfig())
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
 def test_links_add_their_part_and_leave_the_words_alone(r_drop: float) -> None:
     model, batch = tiny_model(dropout=0.0), random_batch([(3, 5), (9, 7)])
-    config = LossConfig(r_drop=r_drop, guide=GuideConfig(weight=0.5, layer=0))
+    config = LossConfig(r_drop=r_drop, guide=GuidedAlignmentConfig(weight=0.5, layer=0))
     loss, nll = batch_loss(model, batch, config)
     told = replace(batch, links=torch.rand(len(batch.src), batch.tgt_out.shape[1], batch.src.shape[1]).double())
     guided, same = batch_loss(model, told, config)
     torch.testing.assert_close(same, nll)
     assert told.links is not None
-    expected = misguidance(model.attention(batch).cross, told.links, config.guide)
+    expected = alignment_loss(model.attention(batch).cross, told.links, config.guide)
     torch.testing.assert_close(guided - loss, 0.5 * expected)

@@ -8,7 +8,7 @@ import torch
 
 from regard.data.builtin.grammar import generate_corpus
 from regard.data.builtin.shapes import generate_scenes
-from regard.data.images import save_picture
+from regard.data.images import save_image
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
@@ -35,7 +35,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> "Files":
     captions = folder / "captions.tsv"
     lines = []
     for i, scene in enumerate(generate_scenes({"train": 40})["train"]):
-        save_picture(scene.image, folder / f"{i}.png")
+        save_image(scene.image, folder / f"{i}.png")
         lines.append(f"{i}.png\t{scene.caption}\n")
     captions.write_text("".join(lines))
     return {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.data.batching import BatchConfig, PairBatches, StreamPosition
-from regard.data.pair_store import store_of
+from regard.data.pair_store import pair_store_from
 from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
@@ -22,7 +22,7 @@ def trained(
     """The weights of a small model after some updates."""
     generator = np.random.default_rng(0)
     rows = [[generator.integers(6, 40, generator.integers(2, 8)).tolist() for _ in range(192)] for _ in range(2)]
-    batches = PairBatches(store_of(*rows), np.arange(192), BatchConfig(tokens=tokens, workers=0), seed=1)
+    batches = PairBatches(pair_store_from(*rows), np.arange(192), BatchConfig(tokens=tokens, workers=0), seed=1)
     model = tiny_model(dropout=dropout, n_layers=1).to(device)
     config = TrainConfig.parse({"lr": 1e-2, "warmup": 1, **options})
     trainer = Trainer(model, batches, None, Checkpoints(folder, 2), RunLog(folder), config)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import torch
 from regard import models
 from regard.bundle import Bundle, TaskName
 from regard.cli.app import app
-from regard.data.images import save_picture
+from regard.data.images import save_image
 from regard.errors import UserError
 from regard.models.record import KINDS, AttentionRecord
 from regard.pipelines.translator import Candidate, Translation
@@ -164,7 +164,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
-    save_picture(np.random.default_rng(0).integers(0, 256, (20, 16, 3)).astype(np.uint8), tmp_path / "seen.png")
+    save_image(np.random.default_rng(0).integers(0, 256, (20, 16, 3)).astype(np.uint8), tmp_path / "seen.png")
     return tmp_path / "seen.png"
 
 

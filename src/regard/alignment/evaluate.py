@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from regard.alignment.aligner import Aligner
-from regard.data.word_alignments import Gold, Links
+from regard.data.word_alignments import GoldAlignment, Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Translator
@@ -25,7 +25,7 @@ class AlignmentErrors:
     in_possible: int
 
     @classmethod
-    def of(cls, found: Sequence[Links], gold: Sequence[Gold]) -> "AlignmentErrors":
+    def of(cls, found: Sequence[Links], gold: Sequence[GoldAlignment]) -> "AlignmentErrors":
         pairs = list(zip(found, gold, strict=True))
         return cls(
             sum(len(links) for links, _ in pairs),
@@ -90,7 +90,7 @@ def intersection(links: Links, reverse: Links) -> Links:
     return {(i, j) for i, j in links if (j, i) in reverse}
 
 
-def choose(records: Sequence[AttentionRecord], gold: Sequence[Gold]) -> list[tuple[Aligner, AlignmentErrors]]:
+def choose(records: Sequence[AttentionRecord], gold: Sequence[GoldAlignment]) -> list[tuple[Aligner, AlignmentErrors]]:
     """Every layer and head, each layer's mean and the mean of all, with every threshold; the best first"""
     if not records or not records[0].cross.size:
         raise UserError(_NO_CROSS)

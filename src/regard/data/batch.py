@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.text.vocab import BOS, EOS, PAD
 
 # Lengths are padded up to one of these (and multiples of 64 past the last), so that few shapes occur.
-EDGES = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
+PADDED_LENGTHS = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
 
 _PICTURE_LENGTH = 25
 
@@ -100,7 +100,7 @@ def collate_labels(src: Ragged, labels: Ragged, rows: int | None = None) -> Batc
 
 def _collate_padded_sources(src: Ragged, rows: int | None) -> Tensor:
     n = len(src.lengths)
-    array = np.full((rows or n, edge(int(src.lengths.max()) + 1)), PAD, dtype=np.int64)
+    array = np.full((rows or n, padded_length(int(src.lengths.max()) + 1)), PAD, dtype=np.int64)
     src.fill(array, start=0)
     array[n:, 0] = EOS
     return torch.from_numpy(array)
@@ -109,7 +109,7 @@ def _collate_padded_sources(src: Ragged, rows: int | None) -> Tensor:
 def collate_targets(tgt: Ragged, rows: int | None = None) -> Tensor:
     """Ids without specials → [rows, T + 1]: BOS, tokens, EOS and PAD up to an edge; PAD alone where a row fills up."""
     n = len(tgt.lengths)
-    array = np.full((rows or n, edge(int(tgt.lengths.max()) + 1) + 1), PAD, dtype=np.int64)
+    array = np.full((rows or n, padded_length(int(tgt.lengths.max()) + 1) + 1), PAD, dtype=np.int64)
     tgt.fill(array, start=1)
     array[:n, 0] = BOS
     return torch.from_numpy(array)
@@ -123,12 +123,12 @@ def collate_sources(src: Sequence[Sequence[int]]) -> Batch:
     return Batch(torch.tensor(rows, dtype=torch.int64), nothing, nothing)
 
 
-def edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def padded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The padded lengths: the next of EDGES, or the next multiple of 64."""
-    table = np.asarray(EDGES)
+    table = np.asarray(PADDED_LENGTHS)
     inside = table[np.minimum(np.searchsorted(table, lengths), len(table) - 1)]
     return np.where(lengths > table[-1], -(-lengths // 64) * 64, inside)
 
 
-def edge(length: int) -> int:
-    return int(edges(np.asarray(length)))
+def padded_length(length: int) -> int:
+    return int(padded_lengths(np.asarray(length)))

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
-from regard.data.batch import Batch, Ragged, collate, edge, edges
+from regard.data.batch import Batch, Ragged, collate, padded_length, padded_lengths
 from regard.data.pair_store import PairStore
-from regard.data.word_alignments import Guide
+from regard.data.word_alignments import AlignmentGuide
 
 
 class BatchConfig(Config):
@@ -138,7 +138,7 @@ class PairBatches(RowBatches):
     resample: tuple[Resample, Resample] | None = None
     """Draws other segmentations of the source and of the target side, if there is any"""
     collate: Collate = collate
-    guide: Guide | None = None
+    guide: AlignmentGuide | None = None
     """Says where target tokens should look, if there is any"""
 
     @property
@@ -158,7 +158,7 @@ class PairBatches(RowBatches):
             seeds = np.random.SeedSequence([self.seed, epoch, index]).generate_state(2).tolist()
             src = Ragged.of(self.resample[0](src.lists(), seeds[0]))
             tgt = Ragged.of(self.resample[1](tgt.lists(), seeds[1]))
-        width = edge(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
+        width = padded_length(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
         batch = self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
         if self.guide is None:
             return batch
@@ -175,7 +175,7 @@ def plan(
     What is left of one length goes with the next longer; only the very last batch is not full.
     """
     generator = np.random.Generator(bits)
-    src, tgt = (edges(side) for side in lengths)
+    src, tgt = (padded_lengths(side) for side in lengths)
     width = np.maximum(src, tgt)
     shuffled = generator.permutation(len(width))
     order = shuffled[np.lexsort((tgt[shuffled], src[shuffled], width[shuffled]))]

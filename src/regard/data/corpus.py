@@ -20,7 +20,7 @@ from regard.text.clean import clean
 SentencePair = tuple[str, str]
 
 # What can be wrong with a line, and whether the pair is used all the same once it is mended.
-MENDED = {"byte order mark removed", "carriage return removed"}
+REPAIRED = {"byte order mark removed", "carriage return removed"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ RawPair = tuple[bytes | str, bytes | str] | BadLine
 
 
 @dataclass
-class Report:
+class CorpusReport:
     """How many pairs (or lines of a text) were read and used, and what was wrong with the others."""
 
     lines: int = 0
@@ -50,7 +50,7 @@ class Report:
     def describe(self, name: str) -> list[str]:
         rows = [f"{name}: {self.used:,} {self.unit} used of {self.lines:,} lines"]
         for problem, (count, first) in sorted(self.problems.items()):
-            fate = "" if problem in MENDED else ", left out"
+            fate = "" if problem in REPAIRED else ", left out"
             rows.append(f"{name}: {count:,} × {problem}{fate} (first at line {first:,})")
         return rows
 
@@ -76,7 +76,7 @@ class Corpus:
     def format(self) -> str:
         return Path(self.paths[0].name.removesuffix(".gz")).suffix
 
-    def pairs(self, report: Report) -> Iterator[SentencePair]:
+    def pairs(self, report: CorpusReport) -> Iterator[SentencePair]:
         """The clean pairs in order; `report` counts what was read, mended and left out."""
         for number, record in enumerate(self._records(), start=1):
             report.lines = number
@@ -100,7 +100,7 @@ class Corpus:
         else:
             yield from _jsonl(self.paths[0], self.langs)
 
-    def _mend(self, raw: "bytes | str | BadLine", number: int, report: Report) -> "str | BadLine":
+    def _mend(self, raw: "bytes | str | BadLine", number: int, report: CorpusReport) -> "str | BadLine":
         if isinstance(raw, BadLine):
             return raw
         if isinstance(raw, bytes):
@@ -119,7 +119,7 @@ class Corpus:
         return text
 
 
-def decode_line(raw: bytes, number: int, report: Report, *, first: bool, end: bytes = b"") -> str | BadLine:
+def decode_line(raw: bytes, number: int, report: CorpusReport, *, first: bool, end: bytes = b"") -> str | BadLine:
     """Line `number` as text, without the mark that may open a file (`first`) and a carriage return before `end`."""
     if first and raw.startswith(b"\xef\xbb\xbf"):
         report.add("byte order mark removed", number)

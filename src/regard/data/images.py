@@ -29,7 +29,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 
 
 @dataclass(frozen=True)
-class Pictures:
+class CaptionFile:
     """Where pictures with captions are: a TSV, and the folder (default: the TSV's) of the files it names."""
 
     tsv: Path
@@ -40,13 +40,13 @@ class Pictures:
 
     def store(
         self, encode: Callable[[list[str]], Sequence[Sequence[int]]], size: int, path: Path | None = None
-    ) -> "PictureStore":
+    ) -> "ImageStore":
         """All captions as ids, and every picture once, however many captions it has."""
         pairs = self.pairs()
         numbers = {file: i for i, file in enumerate(dict.fromkeys(file for file, _ in pairs))}
         captions = encode([caption for _, caption in pairs])
         which = [numbers[file] for file, _ in pairs]
-        return PictureStore.of((load_picture(file, size) for file in numbers), captions, which, path)
+        return ImageStore.of((load_image(file, size) for file in numbers), captions, which, path)
 
 
 def read_captions(tsv: Path, folder: Path | None = None) -> list[tuple[Path, str]]:
@@ -73,7 +73,7 @@ def read_captions(tsv: Path, folder: Path | None = None) -> list[tuple[Path, str
     return pairs
 
 
-def load_picture(path: Path, size: int) -> ImageArray:
+def load_image(path: Path, size: int) -> ImageArray:
     """uint8 [size, size, 3]: the middle of the picture, scaled so that its shorter side fits; white shows through."""
     image, ops = _pillow()
     try:
@@ -93,7 +93,7 @@ def load_picture(path: Path, size: int) -> ImageArray:
     return np.array(fitted, dtype=np.uint8)
 
 
-def save_picture(array: ImageArray, path: Path) -> None:
+def save_image(array: ImageArray, path: Path) -> None:
     """uint8 [height, width, 3] → a PNG file"""
     image, _ = _pillow()
     try:
@@ -120,7 +120,7 @@ def _rgb(picture: "Image", image: Any) -> "Image":
 
 
 @dataclass(frozen=True, eq=False)
-class PictureStore:
+class ImageStore:
     """Captions as ids without specials, and the picture of each; a row is a caption."""
 
     array: ImageArray
@@ -140,7 +140,7 @@ class PictureStore:
         captions: Sequence[Sequence[int]],
         which: Sequence[int] | None = None,
         path: Path | None = None,
-    ) -> "PictureStore":
+    ) -> "ImageStore":
         """Pictures [size, size, 3], kept in a new file at `path` if given; caption i is of picture which[i] (or i)."""
         pictures = _checked(pictures)
         array = np.stack(list(pictures)) if path is None else _map_file(pictures, path)
@@ -159,29 +159,29 @@ class PictureStore:
 
     def pictures(self, rows: NDArray[np.int64]) -> Tensor:
         """float32 [B, 3, size, size] from −1 to 1"""
-        return scaled(self.array[self.which[rows]])
+        return scale_pixels(self.array[self.which[rows]])
 
     def captions(self, rows: NDArray[np.int64]) -> Ragged:
         parts = [self.ids[start:end] for start, end in zip(self.ends[rows], self.ends[rows + 1], strict=True)]
         return Ragged(np.concatenate(parts), self.ends[rows + 1] - self.ends[rows])
 
 
-def scaled(pictures: ImageArray) -> Tensor:
+def scale_pixels(pictures: ImageArray) -> Tensor:
     """uint8 [B, size, size, 3] → float32 [B, 3, size, size] from −1 to 1"""
     chosen = torch.from_numpy(pictures)
     return chosen.permute(0, 3, 1, 2).to(torch.float32, memory_format=torch.contiguous_format) / 127.5 - 1
 
 
-def collate_pictures(store: PictureStore, rows: NDArray[np.int64]) -> Batch:
+def collate_images(store: ImageStore, rows: NDArray[np.int64]) -> Batch:
     """src float32 [B, 3, size, size]; tgt_in and tgt_out [B, T] as in `collate`"""
     return Batch.of(store.pictures(rows), collate_targets(store.captions(rows)))
 
 
 @dataclass(frozen=True)
-class PictureBatches(RowBatches):
+class ImageBatches(RowBatches):
     """Captions in random order; a batch holds as many as its budget has tokens for, 16 a caption."""
 
-    store: PictureStore
+    store: ImageStore
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
@@ -189,7 +189,7 @@ class PictureBatches(RowBatches):
         return np.array_split(shuffled, -(-len(shuffled) // max(1, self.config.tokens // 16)))
 
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
-        return collate_pictures(self.store, rows)
+        return collate_images(self.store, rows)
 
 
 def _checked(pictures: Iterable[ImageArray]) -> Iterator[ImageArray]:

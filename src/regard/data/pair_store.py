@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.batch import Ragged
-from regard.data.corpus import Corpus, Report, SentencePair
+from regard.data.corpus import Corpus, CorpusReport, SentencePair
 from regard.files import new_folder, remove_leftovers, write_atomically
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
@@ -32,7 +32,7 @@ class PairStore:
     tgt_ends: NDArray[np.int64]
     numbers: NDArray[np.int64]
     """Which of the corpus's clean pairs each one is, counted from 0"""
-    report: Report
+    report: CorpusReport
     fingerprint: str
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ def cache_folder() -> Path:
 def open_store(corpus: Corpus, tokenizers: TokenizerPair, max_tokens: int, folder: Path | None = None) -> PairStore:
     """The store of this corpus under these tokenizers; tokenises the corpus if nobody did before."""
 
-    def build(path: Path, report: Report) -> None:
+    def build(path: Path, report: CorpusReport) -> None:
         _write(path, _encode(corpus.pairs(report), tokenizers, max_tokens, report), tokenizers)
 
     key = f"{_SCHEMA} {corpus.fingerprint()} {tokenizers.fingerprint} {max_tokens}"
@@ -65,12 +65,12 @@ def open_store(corpus: Corpus, tokenizers: TokenizerPair, max_tokens: int, folde
 
 
 @dataclass(frozen=True)
-class Cached:
+class CacheEntry:
     """A folder of the cache, and what was counted when it was built."""
 
     path: Path
     fingerprint: str
-    report: Report
+    report: CorpusReport
 
     def ids(self, name: str, tokenizer: Tokenizer) -> NDArray[Any]:
         """The ids of a file, mapped into memory rather than read."""
@@ -81,25 +81,25 @@ class Cached:
 
 
 def find_or_build(
-    key: str, build: Callable[[Path, Report], None], folder: Path | None = None, unit: str = "pairs"
-) -> Cached:
+    key: str, build: Callable[[Path, CorpusReport], None], folder: Path | None = None, unit: str = "pairs"
+) -> CacheEntry:
     """What `build` wrote under this key, now or before; several processes may ask at once."""
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
     path = (folder or cache_folder()) / "corpora" / fingerprint[:32]
     if not (path / "manifest.json").is_file():
         remove_leftovers(path.parent)
         with new_folder(path) as temporary:
-            report = Report(unit=unit)
+            report = CorpusReport(unit=unit)
             build(temporary, report)
             manifest = {"lines": report.lines, "used": report.used, "problems": report.problems}
             write_atomically(temporary / "manifest.json", json.dumps(manifest).encode())
     manifest = json.loads((path / "manifest.json").read_bytes())
     problems = {kind: (int(count), int(first)) for kind, (count, first) in manifest["problems"].items()}
-    return Cached(path, fingerprint, Report(manifest["lines"], manifest["used"], problems, unit))
+    return CacheEntry(path, fingerprint, CorpusReport(manifest["lines"], manifest["used"], problems, unit))
 
 
 def _encode(
-    pairs: Iterator[SentencePair], tokenizers: TokenizerPair, max_tokens: int, report: Report
+    pairs: Iterator[SentencePair], tokenizers: TokenizerPair, max_tokens: int, report: CorpusReport
 ) -> Iterator[tuple[int, list[int], list[int]]]:
     # The report counts lines as `pairs` reads them, chunk by chunk; a long pair's line is therefore numbered here.
     numbered = ((report.lines, number, pair) for number, pair in enumerate(pairs))
@@ -129,7 +129,7 @@ def _write(folder: Path, pairs: Iterator[tuple[int, list[int], list[int]]], toke
         (folder / f"{name}.ends").write_bytes(end.tobytes())
 
 
-def _read(cached: Cached, tokenizers: TokenizerPair) -> PairStore:
+def _read(cached: CacheEntry, tokenizers: TokenizerPair) -> PairStore:
     def side(name: str, tokenizer: Tokenizer) -> tuple[NDArray[Any], NDArray[np.int64]]:
         ends = np.fromfile(cached.path / f"{name}.ends", dtype=np.int64)
         return cached.ids(f"{name}.ids", tokenizer), ends
@@ -139,14 +139,14 @@ def _read(cached: Cached, tokenizers: TokenizerPair) -> PairStore:
     return PairStore(*sides, numbers, cached.report, cached.fingerprint)
 
 
-def store_of(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> PairStore:
+def pair_store_from(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> PairStore:
     """A small store in memory, for corpora that the package makes itself."""
 
     def side(rows: Sequence[Sequence[int]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         ragged = Ragged.of(rows)
         return ragged.ids, np.concatenate([[0], np.cumsum(ragged.lengths)])
 
-    return PairStore(*side(src), *side(tgt), np.arange(len(src)), Report(len(src), len(src)), "memory")
+    return PairStore(*side(src), *side(tgt), np.arange(len(src)), CorpusReport(len(src), len(src)), "memory")
 
 
 def _gather(ids: NDArray[Any], ends: NDArray[np.int64], rows: NDArray[np.int64]) -> Ragged:

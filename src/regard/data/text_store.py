@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig, Batches
-from regard.data.corpus import BadLine, Report, decode_line, fingerprint_files, open_bytes
+from regard.data.corpus import BadLine, CorpusReport, decode_line, fingerprint_files, open_bytes
 from regard.data.pair_store import find_or_build, id_type
 from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer, TokenizerPair
@@ -43,7 +43,7 @@ class TextFiles:
             if not path.is_file():
                 raise UserError(f"{path}: no such file")
 
-    def pieces(self, report: Report) -> Iterator[str]:
+    def pieces(self, report: CorpusReport) -> Iterator[str]:
         """The text in order, a line (with its line feed) or part of a long line at a time."""
         for path in self.paths:
             yield from read_pieces(path, report)
@@ -60,7 +60,7 @@ class TextStore:
     n_bytes: int
     """Of the text in UTF-8, for bits per byte"""
     vocab_size: int
-    report: Report
+    report: CorpusReport
     """Lines are counted through all files, one behind the other"""
     fingerprint: str
 
@@ -72,7 +72,7 @@ def open_text(paths: Sequence[Path], tokenizer: Tokenizer, folder: Path | None =
     """The store of these files under this tokenizer; tokenises them if nobody did before."""
     files = TextFiles(tuple(paths))
 
-    def build(path: Path, report: Report) -> None:
+    def build(path: Path, report: CorpusReport) -> None:
         n_bytes = 0
         with (path / "text.ids").open("wb") as out:
             for file in files.paths:
@@ -88,12 +88,12 @@ def open_text(paths: Sequence[Path], tokenizer: Tokenizer, folder: Path | None =
     return TextStore(ids, n_bytes, tokenizer.size, cached.report, cached.fingerprint)
 
 
-def text_of(texts: Sequence[str], tokenizer: Tokenizer) -> TextStore:
+def text_store_from(texts: Sequence[str], tokenizer: Tokenizer) -> TextStore:
     """A small store in memory, of documents that the package makes itself."""
     chunks = [chunk for text in texts for chunk in _encode(StringIO(text), tokenizer)]
     ids = np.concatenate([ids for ids, _ in chunks])
     n_lines = sum(1 for text in texts for _ in StringIO(text))
-    report = Report(n_lines, n_lines, unit="lines")
+    report = CorpusReport(n_lines, n_lines, unit="lines")
     fingerprint = hashlib.sha256(ids.tobytes()).hexdigest()
     return TextStore(ids, sum(size for _, size in chunks), tokenizer.size, report, fingerprint)
 
@@ -197,7 +197,7 @@ def windows(ids: NDArray[Any], context: int, stride: int) -> Iterator[tuple[Ids,
             return
 
 
-def read_pieces(path: Path, report: Report) -> Iterator[str]:
+def read_pieces(path: Path, report: CorpusReport) -> Iterator[str]:
     """A file's text, a line with its line feed at a time, or part of a very long one; bad pieces are left out."""
     first, fresh = True, True  # of the file, of the line
     for raw in _raw_pieces(path):

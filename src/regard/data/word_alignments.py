@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Ragged
-from regard.data.corpus import Corpus, Report, fingerprint_files, read_lines
+from regard.data.corpus import Corpus, CorpusReport, fingerprint_files, read_lines
 from regard.errors import UserError
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.words import word_indices
@@ -21,14 +21,14 @@ Links = set[tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldAlignment:
     """The links of a sentence pair: `possible` ones may be found, `sure` ones, which are among them, should be."""
 
     sure: Links
     possible: Links
 
 
-def read_alignments(path: Path, n: int | None = None) -> list[Gold]:
+def read_alignments(path: Path, n: int | None = None) -> list[GoldAlignment]:
     """A line a pair: `0-0 1-2` are sure links, source-target from 0; `1?2` is a possible one. There must be `n`."""
     if not path.is_file():
         raise UserError(f"{path}: no such file")
@@ -40,14 +40,14 @@ def read_alignments(path: Path, n: int | None = None) -> list[Gold]:
             if not (i.isdecimal() and j.isdecimal() and max(len(i), len(j)) <= _DIGITS):
                 raise UserError(f"{path}, line {number:,}: '{link}' is no link; write source-target as in 0-0 1-2")
             (possible if mark == "?" else sure).add((int(i), int(j)))
-        rows.append(Gold(sure, possible | sure))
+        rows.append(GoldAlignment(sure, possible | sure))
     if n is not None and len(rows) != n:
         raise UserError(f"{path} has {len(rows):,} lines for {n:,} pairs; give one a pair")
     return rows
 
 
 @dataclass(frozen=True)
-class Guide:
+class AlignmentGuide:
     """Where each target token of a corpus's pairs should look."""
 
     links: Sequence[NDArray[np.int32]]
@@ -56,9 +56,11 @@ class Guide:
     fingerprint: str
 
     @classmethod
-    def open(cls, path: Path, corpus: Corpus, numbers: NDArray[np.int64], tokenizers: TokenizerPair) -> "Guide":
+    def open(
+        cls, path: Path, corpus: Corpus, numbers: NDArray[np.int64], tokenizers: TokenizerPair
+    ) -> "AlignmentGuide":
         """`numbers` says which of the corpus's clean pairs each pair of the store is."""
-        report, lines = Report(), []
+        report, lines = CorpusReport(), []
         for _ in corpus.pairs(report):
             lines.append(report.lines - 1)
         gold = read_alignments(path, report.lines)

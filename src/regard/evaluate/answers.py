@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch
 from regard.evaluate.metrics import ScoreOptions, corpus_scores
-from regard.evaluate.validation import Validation, ValidConfig, fingerprint_of, mean_loss
+from regard.evaluate.validation import Validation, ValidConfig, fingerprint_rows, mean_loss
 from regard.models import Model
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
@@ -39,7 +39,7 @@ class AnswerValidator(ABC):
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint_of(self.store.fingerprint, self.rows)
+        return fingerprint_rows(self.store.fingerprint, self.rows)
 
     @property
     def size(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.corpus import Corpus, Report
+from regard.data.corpus import Corpus, CorpusReport
 from regard.data.images import read_captions
 from regard.data.text_store import open_text
 from regard.errors import UserError
@@ -71,7 +71,7 @@ def judge_text(writer: Generator, path: Path, stride: int | None = None) -> Test
 
 
 def judge_labels(classifier: Classifier, path: Path) -> TestResult:
-    report = Report()
+    report = CorpusReport()
     pairs = list(Corpus((path,)).pairs(report))
     if not pairs:
         raise UserError(f"{path}: no line of text and label in it")
@@ -80,7 +80,7 @@ def judge_labels(classifier: Classifier, path: Path) -> TestResult:
     return TestResult({"texts": len(pairs), **label_scores(labels, answers)}, _notes(report))
 
 
-def _notes(report: Report) -> tuple[str, ...]:
+def _notes(report: CorpusReport) -> tuple[str, ...]:
     """What was wrong with the test file, if anything was"""
     return tuple(report.describe("test data")) if report.problems else ()
 

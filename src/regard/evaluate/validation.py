@@ -15,7 +15,7 @@ from regard.data.batch import Batch
 from regard.evaluate.metrics import TOKENIZERS
 from regard.models import Model
 from regard.text.vocab import PAD
-from regard.train.loss import LossConfig, loss_of_logits
+from regard.train.loss import LossConfig, loss_from_logits
 
 _NAMES = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1"}
 _PLAIN = LossConfig(label_smoothing=0.0, r_drop=0.0)
@@ -70,7 +70,7 @@ class Validator(Protocol):
     def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation: ...
 
 
-def fingerprint_of(store: str, rows: NDArray[np.int64]) -> str:
+def fingerprint_rows(store: str, rows: NDArray[np.int64]) -> str:
     """Of some rows of a store with that fingerprint"""
     return hashlib.sha256(store.encode() + rows.tobytes()).hexdigest()
 
@@ -81,7 +81,7 @@ def mean_loss(model: Model, batches: Iterable[Batch], device: torch.device, chec
     total, tokens = 0.0, 0
     for batch in batches:
         moved = batch.to(device)
-        total += float(loss_of_logits(model(moved), moved.tgt_out, _PLAIN)[1])
+        total += float(loss_from_logits(model(moved), moved.tgt_out, _PLAIN)[1])
         tokens += int((batch.tgt_out != PAD).sum())
         check_stop()
     return total / max(1, tokens)

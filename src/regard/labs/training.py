@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.data.batch import Batch
 from regard.text.vocab import PAD
-from regard.train.loss import LossConfig, loss_of_logits
+from regard.train.loss import LossConfig, loss_from_logits
 from regard.train.optim import OptimConfig, Optimizer, learning_rate
 
 _ROWS = 100
@@ -41,7 +41,7 @@ def fit(model: nn.Module, task: SyntheticTask, updates: int, lr: float, seed: in
     for update in range(1, updates + 1):
         batch = task.batch(_ROWS, seed * _APART + update)
         start = time.perf_counter()
-        loss, _ = loss_of_logits(model(batch), batch.tgt_out, _PLAIN)
+        loss, _ = loss_from_logits(model(batch), batch.tgt_out, _PLAIN)
         (loss / (batch.tgt_out != PAD).sum()).backward()
         optimizer.step(learning_rate(config, update, updates, d_model=1))
         seconds.append(time.perf_counter() - start)

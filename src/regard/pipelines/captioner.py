@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch
-from regard.data.images import ImageArray, load_picture, scaled
+from regard.data.images import ImageArray, load_image, scale_pixels
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_decoder import EncoderDecoder
@@ -74,8 +74,8 @@ class Captioner:
         return self.tokenizers.tgt.tokens(ids), self._regions(self._pixels([picture]).to(self.device), ids)
 
     def _pixels(self, pictures: Sequence[Path | str | ImageArray]) -> torch.Tensor:
-        arrays = [load_picture(Path(p), self.size) if isinstance(p, str | Path) else p for p in pictures]
-        return scaled(np.stack(arrays))
+        arrays = [load_image(Path(p), self.size) if isinstance(p, str | Path) else p for p in pictures]
+        return scale_pixels(np.stack(arrays))
 
     def _regions(self, picture: torch.Tensor, ids: Sequence[int]) -> RegionWeights:
         tgt = torch.tensor([[BOS, *ids, EOS]], device=self.device)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.images import scaled
+from regard.data.images import scale_pixels
 from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.image_encoder import ImageEncoder
@@ -147,7 +147,7 @@ def _shown(served: Served, question: Question) -> Tensor:
             if question.pixels is None or len(question.pixels) != 3 * size * size:
                 raise UserError("the picture is missing or of another size")
             picture = np.frombuffer(question.pixels, dtype=np.uint8).reshape(1, size, size, 3)
-            return scaled(picture.copy()).to(served.pipeline.device)
+            return scale_pixels(picture.copy()).to(served.pipeline.device)
     ids = [PAD if i in question.masked else token for i, token in enumerate(question.source)]
     return torch.tensor([[*ids, EOS]], dtype=torch.int64, device=served.pipeline.device)
 

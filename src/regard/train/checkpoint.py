@@ -36,13 +36,13 @@ class Checkpoint:
         try:
             content = (self.path / "state.safetensors").read_bytes()
         except OSError as error:
-            raise Damaged(f"{self.path}: state.safetensors cannot be read ({error.strerror})") from None
+            raise DamagedCheckpoint(f"{self.path}: state.safetensors cannot be read ({error.strerror})") from None
         if hashlib.sha256(content).hexdigest() != self.manifest["sha256"]:
-            raise Damaged(f"{self.path}: state.safetensors does not match its SHA-256")
+            raise DamagedCheckpoint(f"{self.path}: state.safetensors does not match its SHA-256")
         return load(content)
 
 
-class Damaged(UserError):
+class DamagedCheckpoint(UserError):
     """A checkpoint that must not be used."""
 
 
@@ -103,7 +103,7 @@ def read_newest(checkpoints: Checkpoints) -> tuple[Checkpoint, dict[str, Tensor]
     for checkpoint in checkpoints.newest():
         try:
             return checkpoint, checkpoint.tensors(), problems
-        except (Damaged, SafetensorError, OSError, KeyError) as error:
+        except (DamagedCheckpoint, SafetensorError, OSError, KeyError) as error:
             problems.append(f"{checkpoint.path.name} is damaged and not used ({error})")
     if problems:
         raise UserError(f"{checkpoints.folder}: no checkpoint can be read: {'; '.join(problems)}")

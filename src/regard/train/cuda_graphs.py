@@ -9,13 +9,13 @@ from torch import Tensor
 Shapes = tuple[torch.Size, ...]
 
 
-class Recording(NamedTuple):
+class CapturedGraph(NamedTuple):
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]
     output: Tensor
 
 
-class Recorded:
+class GraphRunner:
     """`run(*tensors) → tensor` on a GPU, where launching may take longer than computing.
 
     The first call with some shapes runs as it is (kernels are compiled and chosen then), the second one is recorded,
@@ -26,7 +26,7 @@ class Recorded:
     def __init__(self, run: Callable[..., Tensor]) -> None:
         self.run = run
         self.seen: set[Shapes] = set()
-        self.recordings: dict[Shapes, Recording] = {}
+        self.recordings: dict[Shapes, CapturedGraph] = {}
         self.stream = torch.cuda.Stream()
         self.memory = torch.cuda.graph_pool_handle()  # one for all shapes: only one is replayed at a time
 
@@ -52,9 +52,9 @@ class Recorded:
         current.wait_stream(self.stream)
         return output
 
-    def _record(self, inputs: tuple[Tensor, ...]) -> Recording:
+    def _record(self, inputs: tuple[Tensor, ...]) -> CapturedGraph:
         held = tuple(tensor.clone() for tensor in inputs)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.memory, stream=self.stream):
             output = self.run(*held)
-        return Recording(graph, held, output)
+        return CapturedGraph(graph, held, output)

@@ -14,7 +14,7 @@ from regard.nn.attention import AttentionTrace
 from regard.text.vocab import PAD
 
 
-class GuideConfig(Config):
+class GuidedAlignmentConfig(Config):
     """Guided alignment (Chen et al. 2016): one head of cross-attention learns to look where it is told."""
 
     weight: float = Field(1.0, gt=0.0)
@@ -32,7 +32,7 @@ class LossConfig(Config):
     """α of y_ls = (1 − α) y_hot + α / K"""
     r_drop: float = Field(0.0, ge=0.0)
     """α of R-Drop (Liang et al. 2021): two passes with other dropout must agree; 0: one pass"""
-    guide: GuideConfig = GuideConfig()
+    guide: GuidedAlignmentConfig = GuidedAlignmentConfig()
     """Where alignments are given: how much they teach, and which head."""
 
 
@@ -69,13 +69,13 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
     return smoothed.masked_fill(padding, 0.0).sum(), nll.detach().masked_fill(padding, 0.0).sum()
 
 
-def disagreement(p: Tensor, q: Tensor, targets: Tensor) -> Tensor:
+def symmetric_kl(p: Tensor, q: Tensor, targets: Tensor) -> Tensor:
     """Σ_t KL(p‖q) + KL(q‖p) of log-probabilities [B, T, V] over the tokens that are not padding"""
     both = ((p.exp() - q.exp()) * (p - q)).sum(-1)
     return both.masked_fill(targets == PAD, 0.0).sum()
 
 
-def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple[Tensor, Tensor]:
+def loss_from_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple[Tensor, Tensor]:
     """The loss to differentiate and the plain negative log-likelihood, both summed over the target tokens.
 
     With R-Drop the batch stands there twice, one half behind the other.
@@ -84,7 +84,7 @@ def loss_of_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple
     if not config.r_drop:
         return loss, nll
     p, q = _at_least_float32(logits).log_softmax(-1).chunk(2)
-    apart = disagreement(p, q, targets.chunk(2)[0])
+    apart = symmetric_kl(p, q, targets.chunk(2)[0])
     # L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved so that it compares with one pass
     return (loss + config.r_drop / 2 * apart) / 2, nll / 2
 
@@ -93,7 +93,7 @@ def batch_loss(
     model: Any,
     batch: Batch,
     config: LossConfig,
-    of_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_of_logits,
+    of_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_from_logits,
 ) -> tuple[Tensor, Tensor]:
     """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice; and of where it looked."""
     if config.r_drop:
@@ -102,11 +102,11 @@ def batch_loss(
         return of_logits(model(batch), batch.tgt_out, config)
     logits, traces = model.watch(batch)
     loss, nll = of_logits(logits, batch.tgt_out, config)
-    astray = misguidance(traces.cross, batch.links, config.guide)
+    astray = alignment_loss(traces.cross, batch.links, config.guide)
     return loss + config.guide.weight * (astray / 2 if config.r_drop else astray), nll
 
 
-def misguidance(cross: Sequence[AttentionTrace], links: Tensor, config: GuideConfig) -> Tensor:
+def alignment_loss(cross: Sequence[AttentionTrace], links: Tensor, config: GuidedAlignmentConfig) -> Tensor:
     """−Σ_t Σ_s a_ts log α_ts of the guided head, with links a [B, T, S]"""
     layer = config.place(len(cross))
     if not layer < len(cross) or not config.head < cross[layer].weights.shape[1]:

@@ -11,7 +11,7 @@ import regard
 from regard import models
 from regard.bundle import TaskName
 from regard.config import Config, merge, overrides, read_yaml
-from regard.data.batch import edge
+from regard.data.batch import padded_length
 from regard.data.batching import BatchConfig
 from regard.errors import UserError
 from regard.evaluate.validation import ValidConfig
@@ -53,7 +53,7 @@ class Recipe(Config):
         if self.task in ("text", "masked"):
             option, longest = f"batch.context={self.batch.context}", self.batch.context
         else:
-            option, longest = f"batch.max_tokens={self.batch.max_tokens}", edge(self.batch.max_tokens + 1)
+            option, longest = f"batch.max_tokens={self.batch.max_tokens}", padded_length(self.batch.max_tokens + 1)
             longest *= 2 if self.model.kind == "decoder" else 1  # source and target in one sequence
         if longest > min(limits):
             raise ValueError(

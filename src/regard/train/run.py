@@ -82,7 +82,7 @@ def train(run: Run) -> Result:
     progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
     progress = trainer.train(progress)
     kept, validation = _keep_best(run, trainer)
-    recipe, languages = run.recipe, run.languages or languages_of(run.train)
+    recipe, languages = run.recipe, run.languages or languages_from_names(run.train)
     bundle = Bundle(
         trainer.model,
         recipe.model,
@@ -107,7 +107,7 @@ def _guided(trainer: Trainer) -> Aligner:
     return Aligner(layer=guide.place(len(traces.cross)), head=guide.head, threshold=_SHARE)
 
 
-def languages_of(files: Sequence[Path]) -> tuple[str, str]:
+def languages_from_names(files: Sequence[Path]) -> tuple[str, str]:
     """From names such as train.en and train.fr.gz"""
     suffixes = [Path(path.name.removesuffix(".gz")).suffix.removeprefix(".") for path in files]
     if len(suffixes) == 2 and all(2 <= len(s) <= 3 and s.isalpha() for s in suffixes) and len(set(suffixes)) == 2:

@@ -15,7 +15,7 @@ class Stopped(Exception):
         self.step = step
 
 
-class StopAsked(Exception):
+class StopRequested(Exception):
     """Long work was broken off to leave."""
 
 
@@ -26,7 +26,7 @@ class StopRequest:
 
     def check(self) -> None:
         if self:
-            raise StopAsked
+            raise StopRequested
 
     def __bool__(self) -> bool:
         return self.signal_number is not None

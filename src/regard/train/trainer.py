@@ -24,11 +24,11 @@ from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoints, read_newest
-from regard.train.cuda_graphs import Recorded
+from regard.train.cuda_graphs import GraphRunner
 from regard.train.log import RunLog
-from regard.train.loss import LossConfig, batch_loss, loss_of_logits
+from regard.train.loss import LossConfig, batch_loss, loss_from_logits
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
-from regard.train.signals import StopAsked, Stopped, StopRequest, stop_signals
+from regard.train.signals import Stopped, StopRequest, StopRequested, stop_signals
 
 
 class TrainConfig(LossConfig, OptimConfig):
@@ -108,7 +108,7 @@ class Trainer:
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
         self._loss = _compiled(model) if config.compile else batch_loss
         use_graphs = config.cuda_graphs and self.device.type == "cuda"
-        self._differentiate = Recorded(self._gradient) if use_graphs else self._gradient
+        self._differentiate = GraphRunner(self._gradient) if use_graphs else self._gradient
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -257,7 +257,7 @@ class Trainer:
     def _validate(self, progress: Progress, stop: StopRequest) -> Progress:
         try:
             validation = self.validate(stop.check)
-        except StopAsked:  # the resumed run validates this step first
+        except StopRequested:  # the resumed run validates this step first
             self._leave(progress, stop)
         progress = progress.after(validation)
         better = progress.best_step == progress.step
@@ -353,7 +353,7 @@ def _compiled(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
     options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
     for layer in model.layers():
         layer.compile(dynamic=True, options=options)
-    return partial(batch_loss, of_logits=torch.compile(loss_of_logits, dynamic=True, options=options))
+    return partial(batch_loss, of_logits=torch.compile(loss_from_logits, dynamic=True, options=options))
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.images import ImageArray, load_picture
+from regard.data.images import ImageArray, load_image
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.captioner import Captioner
@@ -65,7 +65,7 @@ def _captioned(captioner: Captioner, path: str, target: str | None) -> AttendRes
         said, tokens, regions = caption.text, list(caption.tokens), caption.regions
     else:
         said, (tokens, regions) = target, captioner.attention(path, target)
-    return AttendResult(Path(path).name, said, caption_record(tokens, regions), load_picture(Path(path), _SHOWN))
+    return AttendResult(Path(path).name, said, caption_record(tokens, regions), load_image(Path(path), _SHOWN))
 
 
 def _translated(translator: Translator, text: str, rank: int) -> AttendResult:

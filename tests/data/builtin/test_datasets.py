@@ -6,8 +6,8 @@ import pytest
 
 from regard.data.builtin.datasets import DatasetOptions, write_dataset
 from regard.data.builtin.shapes import IMAGE_SIZE, generate_scenes
-from regard.data.corpus import Corpus, Report
-from regard.data.images import load_picture, read_captions
+from regard.data.corpus import Corpus, CorpusReport
+from regard.data.images import load_image, read_captions
 from regard.errors import UserError
 from tests.cli.command import failed_in_one_line, regard
 
@@ -22,7 +22,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_the_grammar_is_written_with_alignments_that_fit(tmp_path: Path) -> None:
     write_dataset("grammar", tmp_path / "g", DatasetOptions(size=100, direction="fr-en"))
-    pairs = list(Corpus((tmp_path / "g" / "train.fr", tmp_path / "g" / "train.en")).pairs(Report()))
+    pairs = list(Corpus((tmp_path / "g" / "train.fr", tmp_path / "g" / "train.en")).pairs(CorpusReport()))
     assert len(pairs) == 100
     for (src, tgt), row in zip(pairs, lines(tmp_path / "g" / "train.align"), strict=True):
         links = [tuple(map(int, link.split("-"))) for link in row.split()]
@@ -55,7 +55,7 @@ def test_shapes_come_back_as_they_were_drawn(tmp_path: Path) -> None:
         found = read_captions(tmp_path / f"{split}.tsv")
         assert [caption for _, caption in found] == [scene.caption for scene in rows]
         for (path, _), scene in zip(found, rows, strict=True):
-            assert np.array_equal(load_picture(path, IMAGE_SIZE), scene.image)
+            assert np.array_equal(load_image(path, IMAGE_SIZE), scene.image)
     regions = [json.loads(row) for row in lines(tmp_path / "regions.jsonl")]
     for row, scene in zip(regions, drawn["test"], strict=True):
         assert [(r["word"], tuple(r["box"])) for r in row["regions"]] == list(scene.regions)

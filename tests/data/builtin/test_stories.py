@@ -3,10 +3,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from regard.data.builtin.stories import N_ACTIONS, N_SENTENCES, Story, generate_stories
 
 from regard.data.builtin import lexicon as lex
-from regard.data.corpus import Corpus, Report
+from regard.data.builtin.stories import N_ACTIONS, N_SENTENCES, Story, generate_stories
+from regard.data.corpus import Corpus, CorpusReport
 from regard.errors import UserError
 from tests.cli.command import regard
 
@@ -107,4 +107,4 @@ def test_files_hold_what_was_told(tmp_path: Path) -> None:
     for split, told in generate_stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
         files = (tmp_path / "s" / f"{split}.text", tmp_path / "s" / f"{split}.summary")
         assert all(str(file) in done.stdout for file in files)
-        assert list(Corpus(files).pairs(Report())) == [(story.text, story.summary) for story in told]
+        assert list(Corpus(files).pairs(CorpusReport())) == [(story.text, story.summary) for story in told]

@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.data.builtin import grammar, shapes
 from regard.data.builtin.stories import generate_stories
 from regard.data.builtin.toy_tasks import TASKS, toy_pairs
-from regard.data.images import save_picture
+from regard.data.images import save_image
 from regard.errors import UserError
 from regard.files import new_folder, write_atomically
 
@@ -70,7 +70,7 @@ def write_dataset(name: str, out: Path, options: DatasetOptions) -> list[Path]:
     if scenes:
         with new_folder(out / IMAGE_FOLDER, replace=True) as folder:
             for path, scene in _named(scenes):
-                save_picture(scene.image, folder / Path(path).name)
+                save_image(scene.image, folder / Path(path).name)
     about = {"dataset": name, **asdict(options), "files": {file: len(rows) for file, rows in lines.items()}}
     for file, rows in lines.items():
         write_atomically(out / file, "".join(f"{row}\n" for row in rows).encode())

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch
-from regard.data.images import PictureBatches, Pictures, PictureStore, collate_pictures
+from regard.data.images import CaptionFile, ImageBatches, ImageStore, collate_images
 from regard.errors import UserError
 from regard.evaluate.answers import AnswerValidator
 from regard.models import Model
@@ -61,10 +61,10 @@ class Captioning:
         pairs = judge.pairs()
         texts = [(pairs[i][0].name, pairs[i][1]) for i in chosen[: recipe.valid.sentences]]
         validator = CaptionValidator(chosen, texts, tokenizers, recipe.valid, recipe.decode, valid)
-        return Data(PictureBatches(store, rows, recipe.batch, recipe.train.seed), validator)
+        return Data(ImageBatches(store, rows, recipe.batch, recipe.train.seed), validator)
 
 
-def _short(store: PictureStore, rows: NDArray[np.int64], most: int, name: str, log: RunLog) -> NDArray[np.int64]:
+def _short(store: ImageStore, rows: NDArray[np.int64], most: int, name: str, log: RunLog) -> NDArray[np.int64]:
     """Those with captions of at most so many tokens; the others are reported."""
     kept = rows[np.diff(store.ends)[rows] <= most]
     if len(kept) < len(rows):
@@ -74,15 +74,15 @@ def _short(store: PictureStore, rows: NDArray[np.int64], most: int, name: str, l
     return kept
 
 
-def _pictures(paths: tuple[Path, ...]) -> Pictures:
-    return Pictures(only_file(paths, "captions (a TSV of picture and caption)"))
+def _pictures(paths: tuple[Path, ...]) -> CaptionFile:
+    return CaptionFile(only_file(paths, "captions (a TSV of picture and caption)"))
 
 
 @dataclass(frozen=True)
 class CaptionValidator(AnswerValidator):
     """The validation captions; a picture is named by its file."""
 
-    store: PictureStore
+    store: ImageStore
 
     def batches(self) -> Iterator[Batch]:
         return self._first(len(self.rows))
@@ -94,4 +94,4 @@ class CaptionValidator(AnswerValidator):
 
     def _first(self, n: int) -> Iterator[Batch]:
         for i in range(0, n, 128):
-            yield collate_pictures(self.store, self.rows[i : min(n, i + 128)])
+            yield collate_images(self.store, self.rows[i : min(n, i + 128)])

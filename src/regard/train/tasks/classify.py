@@ -9,9 +9,9 @@ import torch
 
 from regard.data.batch import Batch, collate_labels
 from regard.data.batching import PairBatches
-from regard.data.corpus import Report, SentencePair
+from regard.data.corpus import CorpusReport, SentencePair
 from regard.errors import UserError
-from regard.evaluate.validation import Validation, ValidConfig, fingerprint_of, mean_loss
+from regard.evaluate.validation import Validation, ValidConfig, fingerprint_rows, mean_loss
 from regard.models import Model
 from regard.pipelines.classifier import Classifier
 from regard.text.tokenizer import ListTokenizer, TokenizerPair, train_tokenizer
@@ -34,7 +34,7 @@ class Classification:
 
     def tokenizers(self, files: Files) -> TokenizerPair:
         corpus = corpus_of(files, files.train)
-        pairs = sample(corpus.pairs(Report()), files.recipe.train.seed)
+        pairs = sample(corpus.pairs(CorpusReport()), files.recipe.train.seed)
         if not pairs:
             raise UserError(no_pairs(corpus))
         texts, labels = zip(*pairs, strict=True)
@@ -68,7 +68,7 @@ class LabelValidator:
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint_of(self.split.valid.fingerprint, self.split.valid_rows)
+        return fingerprint_rows(self.split.valid.fingerprint, self.split.valid_rows)
 
     @property
     def size(self) -> int:

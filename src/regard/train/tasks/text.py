@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig
-from regard.data.corpus import Report
+from regard.data.corpus import CorpusReport
 from regard.data.text_store import MaskedBatches, TextBatches, TextFiles, TextStore, open_text, windows
 from regard.errors import UserError
 from regard.evaluate.validation import Validation, ValidConfig, mean_loss
@@ -39,7 +39,7 @@ class LanguageModelling:
         check_dropout(recipe)
 
     def tokenizers(self, files: Files) -> TokenizerPair:
-        pieces = sample(TextFiles(files.train).pieces(Report()), files.recipe.train.seed)
+        pieces = sample(TextFiles(files.train).pieces(CorpusReport()), files.recipe.train.seed)
         if not pieces:
             raise UserError(f"{files.train[0]}: no text in it")
         tokenizer = train_tokenizer(pieces, files.recipe.tokenizer)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Batch, collate
 from regard.data.batching import PairBatches, plan
-from regard.data.corpus import Corpus, Report, SentencePair
+from regard.data.corpus import Corpus, CorpusReport, SentencePair
 from regard.data.pair_store import PairStore, open_store
-from regard.data.word_alignments import Guide
+from regard.data.word_alignments import AlignmentGuide
 from regard.errors import UserError
 from regard.evaluate.answers import AnswerValidator
 from regard.models import Model
@@ -40,7 +40,7 @@ class Translating:
     def tokenizers(self, files: Files) -> TokenizerPair:
         config = files.recipe.tokenizer
         corpus = corpus_of(files, files.train)
-        pairs = sample(corpus.pairs(Report()), files.recipe.train.seed)
+        pairs = sample(corpus.pairs(CorpusReport()), files.recipe.train.seed)
         if not pairs:
             raise UserError(no_pairs(corpus))
         src, tgt = zip(*pairs, strict=True)
@@ -55,7 +55,9 @@ class Translating:
         resample = _resamplers(tokenizers, recipe.tokenizer.dropout)
         guide = None
         if files.alignments:
-            guide = Guide.open(files.alignments, corpus_of(files, files.train), split.train.numbers, tokenizers)
+            guide = AlignmentGuide.open(
+                files.alignments, corpus_of(files, files.train), split.train.numbers, tokenizers
+            )
         batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, resample, guide=guide)
         validator = TranslationValidator(
             split.valid_rows,
@@ -83,7 +85,7 @@ class Split:
         """The first n as they were written, which ids need not tell"""
         numbers = self.valid.numbers[self.valid_rows[:n]]
         wanted = set(numbers.tolist())
-        found = {i: pair for i, pair in enumerate(self.valid_corpus.pairs(Report())) if i in wanted}
+        found = {i: pair for i, pair in enumerate(self.valid_corpus.pairs(CorpusReport())) if i in wanted}
         return [found[i] for i in numbers.tolist()]
 
 
@@ -116,7 +118,7 @@ def corpus_of(files: Files, paths: tuple[Path, ...]) -> Corpus:
 
 
 def no_pairs(corpus: Corpus) -> str:
-    report = Report()
+    report = CorpusReport()
     for _ in corpus.pairs(report):
         pass
     return f"no usable pair of sentences: {'; '.join(report.describe(' + '.join(p.name for p in corpus.paths)))}"
