@@ -82,7 +82,7 @@ def test_mistakes(run: Path, files: list[Path], tmp_path: Path) -> None:
         ],
         "no head 9": ["align", run, *files[2:], "--head", 9],
         "1 lines for 100 pairs": ["evaluate", run, *files[2:], "--alignments", tmp_path / "bad"],
-        "does not act on one file": ["evaluate", run, files[2], "--alignments", tmp_path / "bad"],
+        "no effect with one test file": ["evaluate", run, files[2], "--alignments", tmp_path / "bad"],
     }
     for message, arguments in lines.items():
         assert message in failed_in_one_line(regard(*arguments))

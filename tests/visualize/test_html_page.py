@@ -239,6 +239,6 @@ def test_mistakes_are_one_line(folders: dict[str, Path], tmp_path: Path, picture
 
 def test_what_is_left_out_is_said(folders: dict[str, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     attend(folders["text"], "the green witch arrived " * 2, "--out", tmp_path / "it.svg")
-    assert "reads 6 tokens at once; of the 8" in capfd.readouterr().err
+    assert "reads at most 6 tokens; the rest of the 8" in capfd.readouterr().err
     attend(folders["text"], "the green witch arrived", "--out", tmp_path / "it.svg")
     assert capfd.readouterr().err == ""

@@ -1,45 +1,10 @@
-"""The command line: one file per verb. Each parses its options, calls the library and prints the result."""
+"""The command line: one file per verb, which reads its options, calls the library and prints the result."""
 
-from regard.cli import (
-    align,
-    attend,
-    attribute,
-    average,
-    bench,
-    caption,
-    classify,
-    compare,
-    data,
-    demo,
-    embed,
-    evaluate,
-    explain,
-    generate,
-    lab,
-    serve,
-    train,
-    translate,
-)
-from regard.cli.app import main
+from importlib import import_module
 
-__all__ = [
-    "align",
-    "attend",
-    "attribute",
-    "average",
-    "bench",
-    "caption",
-    "classify",
-    "compare",
-    "data",
-    "demo",
-    "embed",
-    "evaluate",
-    "explain",
-    "generate",
-    "lab",
-    "main",
-    "serve",
-    "train",
-    "translate",
-]
+from regard.cli.app import VERBS, main
+
+__all__ = ["main"]
+
+for verb in VERBS:  # importing the file of a verb adds its command to the application
+    import_module(f"regard.cli.{verb}")

@@ -1,79 +1,90 @@
-"""align: which word comes from which."""
+"""`regard align`: which word is the translation of which."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.app import Device, ModelDir, app, quiet_if_reader_leaves, say
-from regard.cli.pipeline import translator_in
+from regard.cli.app import app
+from regard.cli.options import DeviceOption, ModelDirArgument
+from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.pipeline import load_translator
 
 if TYPE_CHECKING:
     from regard.alignment.aligner import Aligner
     from regard.evaluate.translation import TestSet
     from regard.pipelines.translator import Translator
 
-_SHOWN = 5
+_N_PRINTED = 5
 
 
 @app.command()
 def align(
-    folder: ModelDir,
-    src: Annotated[Path, typer.Argument(metavar="SRC", help="Sentences, one a line (plain or .gz).")],
-    tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Their translations, line by line.")],
+    folder: ModelDirArgument,
+    src: Annotated[Path, typer.Argument(metavar="SRC", help="Sentences, one per line (plain or .gz).")],
+    tgt: Annotated[Path, typer.Argument(metavar="TGT", help="Their translations, one per line.")],
     choose: Annotated[
         Path | None,
         typer.Option(
             metavar="GOLD",
-            help="Find the layer, head and threshold that come nearest to these alignments "
-            "(lines of 0-0 1-2), and keep them in DIR for align, translate and evaluate.",
+            help="Find the layer, head and threshold that agree best with these alignments (lines such as 0-0 1-2), "
+            "and store them in DIR for align, translate and evaluate.",
         ),
     ] = None,
     reverse: Annotated[
-        Path | None, typer.Option(metavar="DIR2", help="A model of the other direction: only what both find.")
+        Path | None,
+        typer.Option(metavar="DIR2", help="A model of the opposite direction; print only links that both models find."),
     ] = None,
     layer: Annotated[int | None, typer.Option(min=0, help="One layer, from 0.  [default: the model's choice]")] = None,
     head: Annotated[int | None, typer.Option(min=0, help="One head, from 0.  [default: the model's choice]")] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="All words with so much of the attention.  [default: the one with most]")
+        float | None,
+        typer.Option(
+            help="Link every source word with at least this weight.  [default: the model's choice, or the word with "
+            "the largest weight]"
+        ),
     ] = None,
-    device: Device = None,
+    device: DeviceOption = None,
 ) -> None:
-    """Which word comes from which, read from the attention to given pairs: a line of 0-0 1-2 a pair."""
+    """Align the words of sentence pairs by the model's attention.
+
+    Prints one line per pair, for example 0-0 1-2: source and target word of each link, counted from 0.
+    """
     from regard.alignment.aligner import Aligner, moses
     from regard.alignment.evaluate import align_pairs
     from regard.evaluate.translation import read_test_set
 
     pairs = read_test_set(src, tgt)
-    translator = translator_in(folder, device=device)
+    translator = load_translator(folder, device=device)
     if choose:
-        _choose(folder, translator, pairs, choose)
+        _choose_aligner(folder, translator, pairs, choose)
         return
-    given = {"layer": layer, "head": head, "threshold": threshold}
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {"layer": layer, "head": head, "threshold": threshold}
+    options = {name: value for name, value in values.items() if value is not None}
     if options:
         translator.aligner = Aligner.parse({**translator.aligner.model_dump(), **options}, where="align")
-    other = translator_in(reverse, device=device) if reverse else None
-    with quiet_if_reader_leaves():
+    other = load_translator(reverse, device=device) if reverse else None
+    with exit_on_closed_pipe():
         for links in align_pairs(translator, pairs.sources, pairs.references, other):
-            say(moses(links))
+            print_line(moses(links))
 
 
-def _choose(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:
+def _choose_aligner(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:
+    """Print the best aligners and store the first in the model directory."""
     from regard.alignment.evaluate import choose, watch_pairs
     from regard.bundle import save_alignment
     from regard.data.word_alignments import read_alignments
 
     gold = read_alignments(gold_file, len(pairs.sources))
     ranked = choose(list(watch_pairs(translator, pairs.sources, pairs.references)), gold)
-    for aligner, errors in ranked[:_SHOWN]:
-        say(f"{_named(aligner):40}{errors.to_text()}")
+    for aligner, errors in ranked[:_N_PRINTED]:
+        print_line(f"{_describe(aligner):40}{errors.to_text()}")
     save_alignment(folder, ranked[0][0])
-    say(f"{folder}: aligns by {_named(ranked[0][0])}")
+    print_line(f"{folder}: aligns by {_describe(ranked[0][0])}")
 
 
-def _named(aligner: "Aligner") -> str:
+def _describe(aligner: "Aligner") -> str:
     layer = "all layers" if aligner.layer is None else f"layer {aligner.layer}"
     head = "all heads" if aligner.head is None else f"head {aligner.head}"
-    how = "most attention" if aligner.threshold is None else f"from {aligner.threshold} on"
-    return f"{layer}, {head}, {how}"
+    rule = "largest weight" if aligner.threshold is None else f"weights ≥ {aligner.threshold}"
+    return f"{layer}, {head}, {rule}"

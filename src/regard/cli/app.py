@@ -1,40 +1,32 @@
-"""The Typer app, what its verbs share, and how a user's mistake ends: one line, exit code 2."""
+"""The Typer application: its verbs in the order of --help, and the console script.
+
+A mistake of the user ends in one line on standard error and exit code 2.
+"""
 
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from regard import __version__
 from regard.errors import UserError
 
-# OpenMP's threads spin while they wait. Where another program wants the cores too, that makes torch some fifteen
-# times slower on two of them; sleeping costs next to nothing. It must be said before torch is loaded.
+# OpenMP threads spin while they wait. When another program also needs the cores, this makes torch up to 15 times
+# slower on two of them; letting the threads sleep costs almost nothing. Must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Typer brings Click along, under one name or another; what its parser raises is the base of this class.
+# The base class of every error that Typer's parser raises. Typer exports only this subclass of it.
 UsageError: Any = typer.BadParameter.__base__
 
-# In the order in which a newcomer needs them.
-_VERBS = (
+VERBS = (
     *("demo", "data", "train", "average", "translate", "evaluate", "attend", "attribute", "align", "explain", "lab"),
     *("serve", "generate", "classify", "embed", "caption", "compare", "bench"),
 )
-
-
-class _InOrder(TyperGroup):
-    def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=_VERBS.index)
-
+"""In the order in which a newcomer needs them: the order of --help and of the documentation."""
 
 app = typer.Typer(
-    cls=_InOrder,
     help="Train your own translator from two files of parallel text, and see why it says what it says.",
     add_completion=False,
     rich_markup_mode=None,
@@ -42,15 +34,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …  [default: cuda if there is one]")]
-ModelDir = Annotated[Path, typer.Argument(metavar="DIR", help="The directory that `regard train --out` wrote.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @app.callback(invoke_without_command=True)
 def root(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         typer.echo(f"regard {__version__}")
@@ -60,7 +48,7 @@ def root(
 
 
 def main() -> None:
-    """The console script: a user's mistake is one line and exit code 2."""
+    """Run the command line and exit: 2 after a mistake of the user, 128 + signal after an interruption."""
     try:
         code = app(standalone_mode=False)
     except UserError as error:
@@ -70,60 +58,21 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
-        _leave_if_stopped(error)
+        _exit_if_stopped(error)
         raise
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     line = " ".join(message.split())
     print(f"regard: {line}", file=sys.stderr)
     sys.exit(2)
 
 
-def _leave_if_stopped(error: Exception) -> None:
+def _exit_if_stopped(error: Exception) -> None:
+    """Exit with a hint if the error says that training was stopped by a signal and has saved a checkpoint."""
     from regard.train.signals import Stopped
 
     if isinstance(error, Stopped):
-        print(f"regard: saved at step {error.step}; the same command with --resume goes on", file=sys.stderr)
+        print(f"regard: stopped and saved at step {error.step}; add --resume to continue", file=sys.stderr)
         sys.exit(128 + error.signal_number)
-
-
-def checked_device(name: str | None) -> str | None:
-    import torch
-
-    if name is None:
-        return None
-    try:
-        torch.empty(1, device=name)
-    except (RuntimeError, AssertionError):
-        raise UserError(f"--device {name}: no such device here; leave it out to use what there is") from None
-    return name
-
-
-def as_text(argument: str) -> str:
-    """An argument as UTF-8, whatever bytes it was given as"""
-    return os.fsencode(argument).decode("utf-8", errors="replace")
-
-
-def say(line: str) -> None:
-    """UTF-8, as the input, whatever the terminal's locale says"""
-    sys.stdout.buffer.write(f"{line}\n".encode())
-    sys.stdout.buffer.flush()
-
-
-def stdin_lines() -> Iterator[str]:
-    if sys.stdin is None:
-        raise UserError("there is no standard input; give --text")
-    for raw in sys.stdin.buffer:
-        yield raw.decode("utf-8", errors="replace").rstrip("\r\n")
-
-
-@contextmanager
-def quiet_if_reader_leaves() -> Iterator[None]:
-    """`regard … | head` ends without a complaint."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(128 + signal.SIGPIPE) from None

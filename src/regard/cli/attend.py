@@ -1,12 +1,15 @@
-"""The verb attend."""
+"""`regard attend`: where a model attends."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.app import Device, ModelDir, app, as_text, checked_device, quiet_if_reader_leaves, say
+from regard.cli.app import app
+from regard.cli.input import decode_argument
+from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, WordsOption
+from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
+from regard.cli.pipeline import load_any
 
 if TYPE_CHECKING:
     from regard.visualize.scene import AttendResult
@@ -15,69 +18,64 @@ if TYPE_CHECKING:
 
 @app.command()
 def attend(
-    folder: ModelDir,
-    sentence: Annotated[str, typer.Argument(help="What is looked at; for a captioner, a picture file.")],
+    folder: ModelDirArgument,
+    sentence: Annotated[
+        str, typer.Argument(metavar="SENTENCE", help="The input text; for a captioner, an image file.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(help="A .png, .svg, .html, .json or .safetensors; without it, the terminal.")
+        Path | None, typer.Option(help="A .png, .svg, .html, .json or .safetensors file.  [default: the terminal]")
     ] = None,
     view: Annotated[
         str | None, typer.Option(help="map, grid (every head), links or, for a captioner, picture.  [default: map]")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="encoder, decoder or cross.  [default: cross, or what there is]")
+        str | None, typer.Option(help="encoder, decoder or cross.  [default: cross, or what the model has]")
     ] = None,
     layer: Annotated[int | None, typer.Option(min=0, help="One layer, from 0.  [default: the mean of all]")] = None,
     head: Annotated[int | None, typer.Option(min=0, help="One head, from 0.  [default: the mean of all]")] = None,
-    words: Annotated[
-        bool, typer.Option("--words", help="Words in the place of their pieces, no special tokens.")
-    ] = False,
+    words: WordsOption = False,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Links are drawn from weights above this.")
+        float | None, typer.Option(min=0, max=1, help="Draw links only for weights above this.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Look while the model is made to say this, instead of what it would say.")
-    ] = None,
-    rank: Annotated[int, typer.Option(min=1, help="Look at the second, third, … best of the beam.")] = 1,
-    device: Device = None,
+    target: TargetOption = None,
+    rank: Annotated[int, typer.Option(min=1, help="Show the translation of this rank in the beam; 1 is the best.")] = 1,
+    device: DeviceOption = None,
 ) -> None:
-    """Where a model looked while it worked on a sentence: as a picture, a page, data, or in the terminal."""
-    from regard.pipelines.load import load
+    """Show where a model attends while it processes a sentence.
+
+    Draws a figure, writes a web page or data, or prints a map in the terminal.
+    """
     from regard.visualize.scene import scene_of, source_tokens
     from regard.visualize.view import View, check_out
 
-    chosen = View(kind, layer, head, words, view, **({} if threshold is None else {"threshold": threshold}))
-    check_out(out, chosen)
-    sentence, target = as_text(sentence), None if target is None else as_text(target)
-    model = load(folder, device=checked_device(device))
-    tokens = source_tokens(model, sentence)
-    chosen.check(tokens, out)
-    scene = scene_of(model, sentence, target, rank)
-    _show(scene, chosen, out)
-    read = max(map(len, (scene.record.source_tokens, scene.record.target_tokens)))
-    if read < len(tokens):
-        _warn(f"the model reads {read:,} tokens at once; of the {len(tokens):,} the rest is not shown")
+    options = View(kind, layer, head, words, view, **({} if threshold is None else {"threshold": threshold}))
+    check_out(out, options)
+    sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
+    pipeline = load_any(folder, device)
+    tokens = source_tokens(pipeline, sentence)
+    options.check(tokens, out)
+    result = scene_of(pipeline, sentence, target, rank)
+    _show(result, options, out)
+    n_read = max(map(len, (result.record.source_tokens, result.record.target_tokens)))
+    if n_read < len(tokens):
+        print_warning(f"the model reads at most {n_read:,} tokens; the rest of the {len(tokens):,} is not shown")
 
 
-def _show(scene: "AttendResult", view: "View", out: Path | None) -> None:
+def _show(result: "AttendResult", view: "View", out: Path | None) -> None:
     from rich.console import Console
 
     from regard.visualize.terminal import print_heatmap
     from regard.visualize.view import save_view, unseen
 
-    part, kind = view.part_of(scene.record), view.kind_of(scene.record)
     if out is None:
         console = Console()
-        with console.capture() as shown:
-            print_heatmap(part, kind, console)
-        with quiet_if_reader_leaves():
-            say(f"{scene.said}\n{shown.get()}".rstrip())
+        with console.capture() as heatmap:
+            print_heatmap(view.part_of(result.record), view.kind_of(result.record), console)
+        with exit_on_closed_pipe():
+            print_line(f"{result.said}\n{heatmap.get()}".rstrip())
         return
-    save_view(scene, view, out)
-    say(scene.said)
-    say(str(out))
-    if lacking := unseen(scene, view, out):
-        _warn(f"no font here can draw {lacking}; an .svg or .html shows it with a browser's")
-
-
-def _warn(line: str) -> None:
-    print(f"regard: {line}", file=sys.stderr)
+    save_view(result, view, out)
+    print_line(result.said)
+    print_line(str(out))
+    if missing := unseen(result, view, out):
+        print_warning(f"no installed font has {missing}; write an .svg or .html, which use the browser's fonts")

@@ -1,4 +1,4 @@
-"""The verb attribute."""
+"""`regard attribute`: gradient-based attributions beside attention."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.app import Device, ModelDir, app, as_text, say
-from regard.errors import UserError
+from regard.cli.app import app
+from regard.cli.input import decode_argument
+from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, WordsOption
+from regard.cli.output import check_out_file, print_line
+from regard.cli.pipeline import load_translator
 
 if TYPE_CHECKING:
     from regard.models.record import AttentionRecord
@@ -15,55 +18,59 @@ if TYPE_CHECKING:
 
 @app.command()
 def attribute(
-    folder: ModelDir,
-    sentence: Annotated[str, typer.Argument(help="What is translated and looked into.")],
-    out: Annotated[Path | None, typer.Option(help="A .png, .svg or .json; without it, the terminal.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Ask about this translation, instead of the one that the model would give.")
-    ] = None,
-    words: Annotated[
-        bool, typer.Option("--words", help="Words in the place of their pieces, no special tokens.")
-    ] = False,
-    device: Device = None,
+    folder: ModelDirArgument,
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="The sentence to translate.")],
+    out: Annotated[Path | None, typer.Option(help="A .png, .svg or .json file.  [default: the terminal]")] = None,
+    target: TargetOption = None,
+    words: WordsOption = False,
+    device: DeviceOption = None,
 ) -> None:
-    """What each source token did for each target token: gradients beside attention."""
-    from regard.cli.pipeline import translator_in
-    from regard.visualize.attribution import METHODS, side_by_side
+    """Compare attention with gradient-based attributions.
+
+    Both estimate how much each source token contributed to each target token.
+    """
+    from regard.visualize.attribution import side_by_side
     from regard.visualize.heatmap import check_fits
     from regard.visualize.scene import source_tokens
 
-    if out and (out.suffix not in (".png", ".svg", ".json") or not out.parent.is_dir()):
-        raise UserError(f"--out {out}: must be a file .png, .svg or .json in a folder that exists")
-    sentence, target = as_text(sentence), None if target is None else as_text(target)
-    translator = translator_in(folder, device=device)
+    check_out_file(out, (".png", ".svg", ".json"))
+    sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
+    translator = load_translator(folder, device=device)
     check_fits(len(source_tokens(translator, sentence)))
-    said = translator.translate([sentence])[0].text if target is None else target
-    found = side_by_side(translator, sentence, said)
+    translation = translator.translate([sentence])[0].text if target is None else target
+    records = side_by_side(translator, sentence, translation)
     if words:
-        found = {method: record.words() for method, record in found.items()}
-    say(said)
-    _attributed(found, METHODS, out)
+        records = {method: record.words() for method, record in records.items()}
+    print_line(translation)
+    if out is None:
+        _print(records)
+    else:
+        _write(records, out)
+        print_line(str(out))
 
 
-def _attributed(found: "dict[str, AttentionRecord]", methods: dict[str, str], out: Path | None) -> None:
+def _print(records: "dict[str, AttentionRecord]") -> None:
+    from regard.visualize.attribution import METHODS
+    from regard.visualize.terminal import print_heatmap
+
+    for method, record in records.items():
+        print_line(f"\n{method}: {METHODS[method]}")
+        print_heatmap(record)
+
+
+def _write(records: "dict[str, AttentionRecord]", out: Path) -> None:
     import numpy as np
 
     from regard.files import write_atomically
+    from regard.visualize.attribution import METHODS
     from regard.visualize.grid import draw_panels
-    from regard.visualize.terminal import print_heatmap
 
-    first = next(iter(found.values()))
-    if out is None:
-        for method, record in found.items():
-            say(f"\n{method}: {methods[method]}")
-            print_heatmap(record)
-        return
     if out.suffix == ".json":
-        tree = {method: json.loads(record.to_json()) | {"tells": methods[method]} for method, record in found.items()}
+        tree = {method: json.loads(record.to_json()) | {"tells": METHODS[method]} for method, record in records.items()}
         write_atomically(out, json.dumps(tree, ensure_ascii=False).encode())
-    else:
-        panels = np.concatenate([record.cross for record in found.values()], axis=1)
-        draw_panels(panels, {(0, i): method for i, method in enumerate(found)}, first.tokens("cross"), out)
-        for method in found:
-            say(f"{method}: {methods[method]}")
-    say(str(out))
+        return
+    panels = np.concatenate([record.cross for record in records.values()], axis=1)
+    tokens = next(iter(records.values())).tokens("cross")
+    draw_panels(panels, {(0, i): method for i, method in enumerate(records)}, tokens, out)
+    for method in records:
+        print_line(f"{method}: {METHODS[method]}")

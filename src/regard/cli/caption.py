@@ -1,34 +1,29 @@
-"""The verb caption."""
+"""`regard caption`: images in, captions out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli.app import (
-    Device,
-    ModelDir,
-    app,
-    quiet_if_reader_leaves,
-    say,
-)
-from regard.cli.pipeline import loaded
-
-if TYPE_CHECKING:
-    pass
+from regard.cli.app import app
+from regard.cli.options import BeamOption, DeviceOption, ModelDirArgument
+from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.pipeline import load_kind
 
 
 @app.command()
 def caption(
-    folder: ModelDir,
-    pictures: Annotated[list[Path], typer.Argument(metavar="PICTURE…", help="Image files.")],
-    beam: Annotated[int | None, typer.Option(min=1, help="Beam width.  [default: the model's]")] = None,
-    device: Device = None,
+    folder: ModelDirArgument,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Image files.")],
+    beam: BeamOption = None,
+    device: DeviceOption = None,
 ) -> None:
-    """Say what is in pictures."""
+    """Describe images in words."""
     from regard.pipelines.captioner import Captioner
 
-    captioner = loaded(folder, Captioner, "captioner (--recipe caption)", device)
-    with quiet_if_reader_leaves():
-        for path, found in zip(pictures, captioner.caption(pictures, **({"beam": beam} if beam else {})), strict=True):
-            say(f"{path}\t{found.text}" if len(pictures) > 1 else found.text)
+    captioner = load_kind(folder, Captioner, "captioner (--recipe caption)", device)
+    options: dict[str, Any] = {"beam": beam} if beam else {}
+    captions = captioner.caption(images, **options)
+    with exit_on_closed_pipe():
+        for path, result in zip(images, captions, strict=True):
+            print_line(f"{path}\t{result.text}" if len(images) > 1 else result.text)

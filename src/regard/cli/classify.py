@@ -1,30 +1,23 @@
-"""The verb classify."""
+"""`regard classify`: texts in, labels out."""
 
 import json
-from typing import TYPE_CHECKING
 
-from regard.cli.app import (
-    AsJson,
-    Device,
-    ModelDir,
-    app,
-    quiet_if_reader_leaves,
-    say,
-    stdin_lines,
-)
-from regard.cli.pipeline import Texts, loaded
-
-if TYPE_CHECKING:
-    pass
+from regard.cli.app import app
+from regard.cli.input import input_texts
+from regard.cli.options import DeviceOption, JsonLinesOption, ModelDirArgument, TextOption
+from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.pipeline import load_kind
 
 
 @app.command()
-def classify(folder: ModelDir, text: Texts = None, as_json: AsJson = False, device: Device = None) -> None:
-    """The label of each line of standard input."""
+def classify(
+    folder: ModelDirArgument, text: TextOption = None, as_json: JsonLinesOption = False, device: DeviceOption = None
+) -> None:
+    """Print the label of each line of standard input."""
     from regard.pipelines.classifier import Classifier
 
-    classifier = loaded(folder, Classifier, "classifier (--recipe classifier)", device)
-    with quiet_if_reader_leaves():
-        for found in classifier.classify(text or list(stdin_lines())):
-            row = {"text": found.text, "label": found.label, "probabilities": found.probabilities}
-            say(json.dumps(row, ensure_ascii=False) if as_json else found.label)
+    classifier = load_kind(folder, Classifier, "classifier (--recipe classifier)", device)
+    with exit_on_closed_pipe():
+        for result in classifier.classify(list(input_texts(text))):
+            row = {"text": result.text, "label": result.label, "probabilities": result.probabilities}
+            print_line(json.dumps(row, ensure_ascii=False) if as_json else result.label)

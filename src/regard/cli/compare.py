@@ -1,50 +1,69 @@
-"""The verb compare."""
+"""`regard compare`: several recipes under the same budget."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.cli.app import Device, app, checked_device, say
-from regard.cli.train import TwoValidFiles
+from regard.cli.app import app
+from regard.cli.input import parse_increasing
+from regard.cli.options import DeviceOption, TokenizeOption, ValidOption, ValidPairCommand
+from regard.cli.output import print_report, print_warning
+from regard.cli.pipeline import check_device
 from regard.errors import UserError
 
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILES", help="Training pairs: two line-aligned files, or one .tsv or .jsonl file."),
+]
+TestOption = Annotated[tuple[Path, Path], typer.Option(metavar="SRC TGT", help="Test pairs: two line-aligned files.")]
+RecipesOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="A,B,…", help="Named recipes or YAML files; tiny+model.positions=rotary is a variant of tiny."
+    ),
+]
+OutOption = Annotated[Path, typer.Option(help="The folder to write: one model directory per recipe, and the tables.")]
+GoldOption = Annotated[
+    Path | None,
+    typer.Option(metavar="GOLD", help="Gold word alignments of the test pairs (lines such as 0-0 1-2)."),
+]
+UpdatesOption = Annotated[int | None, typer.Option(min=1, help="Train each model for this many updates.")]
+SecondsOption = Annotated[float | None, typer.Option(min=0.1, help="Or train each model for this many seconds.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override an option of all recipes, or of one: tiny:KEY=VALUE."),
+]
+LengthsOption = Annotated[
+    str, typer.Option(metavar="N,N,…", help="The longest source, in words, of each length bucket but the last.")
+]
+TestBeamOption = Annotated[int, typer.Option(min=1, help="Beam width on the test set; 1 is greedy.")]
+RepeatOption = Annotated[
+    bool, typer.Option("--repeat", help="Measure finished models again; they are not trained again.")
+]
 
-@app.command(cls=TwoValidFiles)
+
+@app.command(cls=ValidPairCommand)
 def compare(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILES", help="Training pairs: two line-aligned files, or one .tsv or .jsonl."),
-    ],
-    test: Annotated[tuple[Path, Path], typer.Option(metavar="SRC TGT", help="Test pairs: two line-aligned files.")],
-    recipes: Annotated[
-        list[str],
-        typer.Option(
-            metavar="A,B,…", help="Named recipes or YAML files; tiny+model.positions=rotary is a variant of tiny."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder to write: a model directory each, and the tables.")],
-    valid: Annotated[list[Path] | None, typer.Option(metavar="SRC TGT", help="Validation files.")] = None,
-    alignments: Annotated[
-        Path | None, typer.Option(metavar="GOLD", help="Word alignments of the test pairs, lines of 0-0 1-2.")
-    ] = None,
-    updates: Annotated[int | None, typer.Option(min=1, help="Each model trains for so many updates.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0.1, help="Or for so many seconds.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of all recipes, or tiny:KEY=VALUE of one."),
-    ] = None,
-    lengths: Annotated[
-        str, typer.Option(metavar="N,N,…", help="The longest source, in words, of each bucket but the last.")
-    ] = "5,10,15,20",
-    beam: Annotated[int, typer.Option(min=1, help="Beam width on the test set; 1 is greedy.")] = 1,
-    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer.")] = "13a",
-    repeat: Annotated[
-        bool, typer.Option("--repeat", help="Measure again what is finished (it trains no more).")
-    ] = False,
-    device: Device = None,
+    files: FilesArgument,
+    test: TestOption,
+    recipes: RecipesOption,
+    out: OutOption,
+    valid: ValidOption = None,
+    alignments: GoldOption = None,
+    updates: UpdatesOption = None,
+    seconds: SecondsOption = None,
+    set_: SetOption = None,
+    lengths: LengthsOption = "5,10,15,20",
+    beam: TestBeamOption = 1,
+    tokenize: TokenizeOption = "13a",
+    repeat: RepeatOption = False,
+    device: DeviceOption = None,
 ) -> None:
-    """Train recipes on the same data under an equal budget, and test them: tables and a picture."""
+    """Train several recipes under one budget and compare them.
+
+    All of them see the same data and share a tokenizer. Writes tables and a plot.
+    """
     from regard.compare.plan import ComparisonPlan, run_comparison, split_entrants
     from regard.compare.report import save_standings
     from regard.compare.run import Test
@@ -54,30 +73,19 @@ def compare(
         entrants=tuple(entrant for text in recipes for entrant in split_entrants(text)),
         train=tuple(files),
         valid=tuple(valid) if valid else None,
-        test=Test(test, alignments, _rising(lengths, "--lengths"), beam, tokenize),
+        test=Test(test, alignments, parse_increasing(lengths, "--lengths"), beam, tokenize),
         out=out,
         updates=updates,
         seconds=seconds,
         settings=tuple(set_ or ()),
-        device=checked_device(device),
+        device=check_device(device),
         repeat=repeat,
     )
     try:
         rows = run_comparison(plan)
     except Stopped as stopped:
-        typer.echo("regard: saved what was trained; the same command goes on", err=True)
+        print_warning("stopped and saved; run the same command again to continue")
         raise typer.Exit(128 + stopped.signal_number) from None
-    _show(*save_standings(rows, out))
+    print_report(*save_standings(rows, out))
     if all("error" in row for row in rows):
         raise UserError(f"none of the models could be trained: {rows[0]['error']}")
-
-
-def _show(text: str, paths: list[Path]) -> None:
-    say("\n".join([text, "", *map(str, paths)]))
-
-
-def _rising(text: str, option: str) -> tuple[int, ...]:
-    numbers = [int(part) for part in text.split(",") if part.strip().isdecimal()]
-    if len(numbers) != text.count(",") + 1 or numbers != sorted(set(numbers)) or numbers[0] < 1:
-        raise UserError(f"{option} {text}: give rising numbers between commas, for example 5,10,20")
-    return tuple(numbers)

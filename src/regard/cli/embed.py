@@ -1,28 +1,20 @@
-"""The verb embed."""
+"""`regard embed`: texts in, vectors out."""
 
 import json
-from typing import TYPE_CHECKING
 
-from regard.cli.app import (
-    Device,
-    ModelDir,
-    app,
-    quiet_if_reader_leaves,
-    say,
-    stdin_lines,
-)
-from regard.cli.pipeline import Texts, loaded
-
-if TYPE_CHECKING:
-    pass
+from regard.cli.app import app
+from regard.cli.input import input_texts
+from regard.cli.options import DeviceOption, ModelDirArgument, TextOption
+from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.pipeline import load_kind
 
 
 @app.command()
-def embed(folder: ModelDir, text: Texts = None, device: Device = None) -> None:
-    """Each line of standard input as a vector: a JSON list a line."""
+def embed(folder: ModelDirArgument, text: TextOption = None, device: DeviceOption = None) -> None:
+    """Print a vector for each line of standard input, as a JSON list."""
     from regard.pipelines.classifier import Classifier
 
-    encoder = loaded(folder, Classifier, "encoder (--recipe bert)", device)
-    with quiet_if_reader_leaves():
-        for vector in encoder.embed(text or list(stdin_lines())):
-            say(json.dumps([round(float(x), 6) for x in vector]))
+    encoder = load_kind(folder, Classifier, "encoder (--recipe bert)", device)
+    with exit_on_closed_pipe():
+        for vector in encoder.embed(list(input_texts(text))):
+            print_line(json.dumps([round(float(x), 6) for x in vector]))

@@ -1,4 +1,4 @@
-"""The verb that answers a lecture's question by an experiment: lab."""
+"""`regard lab`: short experiments that answer questions of the lectures."""
 
 import time
 from pathlib import Path
@@ -6,70 +6,67 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.app import app, say
-from regard.errors import UserError
+from regard.cli.app import app
+from regard.cli.output import make_out_folder, print_line
 
 if TYPE_CHECKING:
     from regard.labs.report import LabRun
 
-_EVERY = "all"
+_ALL = "all"
 
 
 @app.command()
 def lab(
     name: Annotated[
-        str | None, typer.Argument(help=f"Which one, or {_EVERY}; without it they are listed.", show_default=False)
+        str | None,
+        typer.Argument(metavar="NAME", help=f"A lab, or {_ALL}.  [default: list the labs]", show_default=False),
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for its page and pictures.")] = Path("runs/labs"),
-    seed: Annotated[int, typer.Option(min=0, max=9999, help="Other weights and other data.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for reports and plots.")] = Path("runs/labs"),
+    seed: Annotated[int, typer.Option(min=0, max=9999, help="Determines initial weights and data.")] = 1,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The same with next to no training, in seconds: a trial of the machinery.")
+        bool, typer.Option("--quick", help="Hardly any training, in seconds: only checks that the lab runs.")
     ] = False,
 ) -> None:
-    """The questions that lectures on attention end with, each as a short experiment with a plot."""
+    """Answer a question of the lectures by a short experiment.
+
+    Each lab trains small models on the CPU, prints a table and an answer, and draws a plot.
+    """
     from regard.labs import LABS, lab_named
     from regard.labs.report import save_index, save_session, to_text
     from regard.visualize.figure import can_draw
 
     if name is None:
-        say(_listing())
+        print_line(_list_labs())
         return
-    names = list(LABS) if name == _EVERY else [name]
-    lab_named(names[0])  # refused before anything is made
-    _make(out)
-    sessions = []
-    for each in names:
-        session = _session(each, seed, quick)
-        paths = save_session(session, out)
-        say("\n".join([to_text(session), "", *map(str, paths), ""]))
-        sessions.append(session)
-    if name == _EVERY:
-        say(str(save_index(sessions, out)))
+    names = list(LABS) if name == _ALL else [name]
+    lab_named(names[0])  # an unknown name is an error before the folder is created
+    make_out_folder(out)
+    runs = []
+    for lab_name in names:
+        run = _run_lab(lab_name, seed, quick)
+        paths = save_session(run, out)
+        print_line("\n".join([to_text(run), "", *map(str, paths), ""]))
+        runs.append(run)
+    if name == _ALL:
+        print_line(str(save_index(runs, out)))
     if quick:
-        say("--quick trains next to nothing: leave it out for an answer")
+        print_line("--quick hardly trains: run the lab without it for an answer")
     if not can_draw():
-        say("no pictures: drawing needs a package: pip install 'regard[plot]'")
+        print_line("no plots: drawing needs a package: pip install 'regard[plot]'")
 
 
-def _session(name: str, seed: int, quick: bool) -> "LabRun":
+def _run_lab(name: str, seed: int, quick: bool) -> "LabRun":
     from regard.labs import lab_named
     from regard.labs.report import LabRun
 
     start = time.perf_counter()
-    found = lab_named(name).run(seed, quick)
+    result = lab_named(name).run(seed, quick)
     command = f"regard lab {name} --seed {seed}{' --quick' if quick else ''}"
-    return LabRun(name, found, command, time.perf_counter() - start)
+    return LabRun(name, result, command, time.perf_counter() - start)
 
 
-def _listing() -> str:
+def _list_labs() -> str:
     from regard.labs import LABS
 
     rows = [f"{name:12}{lab.question:80}about {lab.seconds} s" for name, lab in LABS.items()]
     return "\n".join([*rows, "", "regard lab NAME runs one of them."])
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {folder}: cannot be made a folder ({error.strerror})") from None

@@ -1,32 +1,47 @@
-"""The verb pipeline."""
+"""Loading a model directory as the kind of pipeline that a verb needs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
-from regard.cli.app import (
-    checked_device,
-)
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.pipelines.load import Pipeline
     from regard.pipelines.translator import Translator
 
-
-def translator_in(*folders: Path, device: str | None) -> "Translator":
-    from regard.pipelines.load import load_translator
-
-    return load_translator(*folders, device=checked_device(device))
+    PipelineT = TypeVar("PipelineT", bound=Pipeline)
 
 
-def loaded(folder: Path, kind: type[Any], noun: str, device: str | None) -> Any:
+def load_any(folder: Path, device: str | None) -> "Pipeline":
+    """Load a model of any kind."""
     from regard.pipelines.load import load
 
-    found = load(folder, device=checked_device(device))
-    if not isinstance(found, kind):
+    return load(folder, device=check_device(device))
+
+
+def load_translator(*folders: Path, device: str | None) -> "Translator":
+    """Load a translator, or several as an ensemble."""
+    from regard.pipelines import load
+
+    return load.load_translator(*folders, device=check_device(device))
+
+
+def load_kind(folder: Path, kind: "type[PipelineT]", noun: str, device: str | None) -> "PipelineT":
+    """Load a model that must be of one kind; `noun` names the kind in the error message."""
+    pipeline = load_any(folder, device)
+    if not isinstance(pipeline, kind):
         raise UserError(f"{folder}: is no {noun}")
-    return found
+    return pipeline
 
 
-Texts = Annotated[list[str] | None, typer.Option(help="This text instead of standard input; repeatable.")]
+def check_device(name: str | None) -> str | None:
+    """Return the name of a device after a check that torch can use it."""
+    import torch
+
+    if name is None:
+        return None
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError):
+        raise UserError(f"--device {name}: no such device on this machine; leave --device out") from None
+    return name

@@ -1,4 +1,4 @@
-"""serve: models behind HTTP, with a page."""
+"""`regard serve`: models over HTTP, with a web page."""
 
 import os
 import socket
@@ -8,31 +8,43 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.app import Device, app, checked_device, say
+from regard.cli.app import app
+from regard.cli.options import DeviceOption
+from regard.cli.output import print_line
+from regard.cli.pipeline import check_device
 from regard.errors import UserError
 
-_HOME = "127.0.0.1"
-_LOCAL = (_HOME, "localhost", "[::1]", "::1")
+_LOCALHOST = "127.0.0.1"
+_LOCAL_NAMES = (_LOCALHOST, "localhost", "[::1]", "::1")
+_ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 @app.command()
 def serve(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR…", help="Model directories; NAME=DIR gives one another name.")
+        list[Path], typer.Argument(metavar="DIR…", help="Model directories; NAME=DIR serves one under that name.")
     ],
-    host: Annotated[str, typer.Option(help="Where to listen; an address that others reach needs a token.")] = _HOME,
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; one that others can reach needs --token.")
+    ] = _LOCALHOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 8000,
     token: Annotated[
-        str | None, typer.Option(help="Requests must bring it.  [default: the environment's REGARD_TOKEN, or none]")
+        str | None,
+        typer.Option(help="Every request must carry this token.  [default: $REGARD_TOKEN, or none]"),
     ] = None,
     host_name: Annotated[
-        list[str] | None, typer.Option(help="A name under which the server may be asked; repeatable.")
+        list[str] | None, typer.Option(help="A host name that requests may use for the server; repeatable.")
     ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let everybody who reaches it ask.")] = False,
-    queue: Annotated[int | None, typer.Option(min=1, help="Texts that may wait.  [default: 64]")] = None,
-    device: Device = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address that others can reach, without a token.")
+    ] = False,
+    queue: Annotated[int | None, typer.Option(min=1, help="How many texts may wait.  [default: 64]")] = None,
+    device: DeviceOption = None,
 ) -> None:
-    """Serve models: a page, and APIs that LibreTranslate's and OpenAI's clients speak."""
+    """Serve models over HTTP, with a web page.
+
+    Clients for LibreTranslate and for OpenAI work with it.
+    """
     try:
         import uvicorn
 
@@ -45,28 +57,28 @@ def serve(
     from regard.serve.registry import Registry
 
     token = token or os.environ.get("REGARD_TOKEN") or None
-    if host not in _LOCAL and token is None and not insecure:
-        raise UserError(f"--host {host} lets others in; give --token, or --insecure if everybody may ask")
-    # An address that stands for all of them has no name of its own.
-    names = {*_LOCAL, host, *(host_name or ())} if host_name or host not in ("0.0.0.0", "::") else {"*"}
-    registry = Registry.open(folders, checked_device(device))
+    if host not in _LOCAL_NAMES and token is None and not insecure:
+        raise UserError(f"--host {host} can be reached by others; give --token, or --insecure to let everybody in")
+    # With an address that stands for all of the machine's addresses, the host name of a request is not known.
+    names = {*_LOCAL_NAMES, host, *(host_name or ())} if host_name or host not in _ANY_ADDRESS else {"*"}
+    registry = Registry.open(folders, check_device(device))
     limits = Limits() if queue is None else Limits(queue=queue)
-    served = make_app(registry, Access(frozenset(names), token), limits)
-    # The decoding thread lets go of the interpreter every 5 ms by default; the one that answers cannot wait so long.
+    asgi_app = make_app(registry, Access(frozenset(names), token), limits)
+    # By default the decoding thread yields to the thread that answers requests only every 5 ms, which is too slow.
     sys.setswitchinterval(0.0002)
-    listening = _listening(host, port)
-    entry = f"http://{host}:{listening.getsockname()[1]}/" + ("?token=…" if token else "")
-    say(f"{', '.join(model.name for model in registry)}: {entry}")
+    listener = _listen(host, port)
+    address = f"http://{host}:{listener.getsockname()[1]}/" + ("?token=…" if token else "")
+    print_line(f"{', '.join(model.name for model in registry)}: {address}")
     config = uvicorn.Config(
-        served, http=Patient, ws="none", log_level="warning", server_header=False, timeout_graceful_shutdown=10
+        asgi_app, http=Patient, ws="none", log_level="warning", server_header=False, timeout_graceful_shutdown=10
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise UserError(
-            f"--host {host} --port {port}: cannot be listened on ({error.strerror}); choose another"
+            f"--host {host} --port {port}: cannot listen there ({error.strerror}); choose another"
         ) from None

@@ -1,49 +1,34 @@
-"""The verb train."""
+"""`regard train`: train a model on files."""
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
-from regard.cli.app import Device, app, checked_device
+from regard.cli.app import app
+from regard.cli.options import DeviceOption, ValidOption, ValidPairCommand
+from regard.cli.pipeline import check_device
 from regard.errors import UserError
 
 
-class TwoValidFiles(TyperCommand):
-    """Lets --valid take the two files of a pair, `--valid SRC TGT`, or one TSV or JSONL."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        expanded = list(args)
-        for i in reversed([i for i, arg in enumerate(args) if arg == "--valid"]):
-            first, second = ([*args[i + 1 :], "", ""])[:2]
-            one_file = first.removesuffix(".gz").endswith((".tsv", ".jsonl"))
-            if second and not second.startswith("-") and not one_file:
-                expanded.insert(i + 2, "--valid")
-        return super().parse_args(ctx, expanded)
-
-
-@app.command(cls=TwoValidFiles)
+@app.command(cls=ValidPairCommand)
 def train(
     files: Annotated[
         list[Path],
         typer.Argument(
             metavar="FILES",
-            help="Pairs: two line-aligned files (plain or .gz), or one .tsv or .jsonl. Plain text: text files. "
-            "Labels: a TSV of text and label. Captions: a TSV of picture and caption.",
+            help="Translation: two line-aligned files (plain or .gz), or one .tsv or .jsonl file. Language models: "
+            "text files. Classifiers: a TSV file of text and label. Captioners: a TSV file of image file and caption.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
-    valid: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="SRC TGT", help="Validation files; without them some training pairs are held out."),
-    ] = None,
+    valid: ValidOption = None,
     recipe: Annotated[str, typer.Option(help="A named recipe: tiny, small, base, rnn-dot, gpt, bert …")] = "small",
-    config: Annotated[Path | None, typer.Option(help="A YAML file laid over the recipe.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A YAML file whose options override the recipe's.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="One option, e.g. train.lr=1e-3; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override one option, e.g. train.lr=1e-3; repeatable."),
     ] = None,
     languages: Annotated[
         str | None,
@@ -52,17 +37,19 @@ def train(
     alignments: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Word alignments of the pairs, lines of 0-0 1-2, that one head learns to follow."
+            metavar="FILE", help="Word alignments of the pairs (lines such as 0-0 1-2); one head learns to follow them."
         ),
     ] = None,
     init: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Start from this model's tokenizer and weights.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    allow_inexact: Annotated[bool, typer.Option("--allow-inexact", help="Resume on another machine or torch.")] = False,
-    device: Device = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    allow_inexact: Annotated[
+        bool, typer.Option("--allow-inexact", help="Allow --resume with another machine or torch version.")
+    ] = False,
+    device: DeviceOption = None,
 ) -> None:
-    """Train a model: a translator on parallel text, or what the recipe says."""
+    """Train a model on your files: by default, a translator."""
     from regard.train.recipe import load_recipe
     from regard.train.run import Run
     from regard.train.run import train as run_training
@@ -74,9 +61,9 @@ def train(
         train=tuple(files),
         valid=tuple(valid) if valid else None,
         out=out,
-        languages=_languages(languages),
+        languages=_parse_languages(languages),
         alignments=alignments,
-        device=checked_device(device),
+        device=check_device(device),
         resume=resume,
         allow_inexact=allow_inexact,
     )
@@ -87,10 +74,10 @@ def train(
     typer.echo(f"try it:  {task_named(run.recipe.task).example.replace('DIR', str(result.folder))}")
 
 
-def _languages(given: str | None) -> tuple[str, str] | None:
-    if given is None:
+def _parse_languages(codes: str | None) -> tuple[str, str] | None:
+    if codes is None:
         return None
-    src, separator, tgt = given.partition("-")
+    src, separator, tgt = codes.partition("-")
     if not separator:
-        raise UserError(f"--languages {given}: write it as en-fr")
+        raise UserError(f"--languages {codes}: write two codes with a hyphen, for example en-fr")
     return src, tgt

@@ -1,0 +1,38 @@
+"""Arguments and options that several verbs share."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+ModelDirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A model directory, written by `regard train`.")]
+BeamOption = Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.  [default: the model's]")]
+DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …  [default: a GPU if there is one]")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+TargetOption = Annotated[
+    str | None, typer.Option(help="Force this output, instead of the one that the model generates.")
+]
+TextOption = Annotated[list[str] | None, typer.Option(help="This text instead of standard input; repeatable.")]
+TokenizeOption = Annotated[str, typer.Option(help="sacreBLEU's tokenizer; none for text that is tokenized already.")]
+ValidOption = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="SRC TGT", help="Validation files.  [default: some of the training data is held out]"),
+]
+WordsOption = Annotated[
+    bool, typer.Option("--words", help="Merge subword tokens into words and leave special tokens out.")
+]
+
+
+class ValidPairCommand(TyperCommand):
+    """A command whose --valid takes the two files of a pair, `--valid SRC TGT`, or one TSV or JSONL file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        expanded = list(args)
+        for i in reversed([i for i, arg in enumerate(args) if arg == "--valid"]):
+            first, second = ([*args[i + 1 :], "", ""])[:2]
+            is_single_file = first.removesuffix(".gz").endswith((".tsv", ".jsonl"))
+            if second and not second.startswith("-") and not is_single_file:
+                expanded.insert(i + 2, "--valid")
+        return super().parse_args(ctx, expanded)
