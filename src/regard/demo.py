@@ -3,7 +3,8 @@
 import time
 from pathlib import Path
 
-from regard.data.builtin.grammar import AlignedPair, generate_corpus
+from regard.data.builtin.grammar import AlignedPair
+from regard.data.builtin.grammar_corpus import generate_corpus
 from regard.files import write_atomically
 from regard.pipelines.load import load_translator
 from regard.train.recipe import load_recipe

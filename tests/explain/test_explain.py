@@ -12,7 +12,7 @@ import torch
 
 from regard import models
 from regard.bundle import Bundle, TaskName
-from regard.data.builtin.grammar import generate_corpus
+from regard.data.builtin.grammar_corpus import generate_corpus
 from regard.errors import UserError
 from regard.explain.decode_setup import DecodeSetup
 from regard.explain.explanation import Explanation, listing, matrix, step

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.builtin.grammar import generate_corpus
+from regard.data.builtin.grammar_corpus import generate_corpus
 from regard.data.builtin.shapes import generate_scenes
 from regard.data.images import save_image
 from regard.pipelines.captioner import Captioner

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from regard.data.builtin.grammar import generate_corpus, green_witch
+from regard.data.builtin.grammar_corpus import generate_corpus, green_witch
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, Step, listing, step
 from regard.explain.model_input import ModelInput

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.alignment.aligner import Aligner
-from regard.data.builtin.grammar import green_witch
+from regard.data.builtin.grammar_corpus import green_witch
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, GridPlot, listing, matrix, step
 from regard.explain.formula import math, sub

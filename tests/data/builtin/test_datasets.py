@@ -20,7 +20,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_the_grammar_is_written_with_alignments_that_fit(tmp_path: Path) -> None:
+def test_the_grammar_has_files_of_sentences_and_alignments(tmp_path: Path) -> None:
     write_dataset("grammar", tmp_path / "g", DatasetOptions(size=100, direction="fr-en"))
     pairs = list(Corpus((tmp_path / "g" / "train.fr", tmp_path / "g" / "train.en")).pairs(CorpusReport()))
     assert len(pairs) == 100
@@ -32,7 +32,7 @@ def test_the_grammar_is_written_with_alignments_that_fit(tmp_path: Path) -> None
     assert lines(tmp_path / "g" / "test.align")[0] == "0-0 1-2 2-1 3-3 4-3"  # la sorcière verte est arrivée
 
 
-def test_toys_have_the_lengths_asked_for_and_disjoint_splits(tmp_path: Path) -> None:
+def test_toy_lines_have_the_requested_lengths_and_disjoint_splits(tmp_path: Path) -> None:
     out = tmp_path / "toy"
     done = regard(
         *("data", "reverse", out, "--size", 300, "--min-len", 2, "--max-len", 5),
@@ -48,13 +48,13 @@ def test_toys_have_the_lengths_asked_for_and_disjoint_splits(tmp_path: Path) -> 
     assert lines(out / "test.tgt") == [" ".join(reversed(row.split())) for row in sources["test"]]
 
 
-def test_shapes_come_back_as_they_were_drawn(tmp_path: Path) -> None:
+def test_shapes_are_read_back_as_they_were_generated(tmp_path: Path) -> None:
     write_dataset("shapes", tmp_path, DatasetOptions(size=20, seed=3))
     drawn = generate_scenes({"train": 20, "valid": 2, "test": 2}, seed=3)
     for split, rows in drawn.items():
-        found = read_captions(tmp_path / f"{split}.tsv")
-        assert [caption for _, caption in found] == [scene.caption for scene in rows]
-        for (path, _), scene in zip(found, rows, strict=True):
+        captions = read_captions(tmp_path / f"{split}.tsv")
+        assert [caption for _, caption in captions] == [scene.caption for scene in rows]
+        for (path, _), scene in zip(captions, rows, strict=True):
             assert np.array_equal(load_image(path, IMAGE_SIZE), scene.image)
     regions = [json.loads(row) for row in lines(tmp_path / "regions.jsonl")]
     for row, scene in zip(regions, drawn["test"], strict=True):
@@ -62,7 +62,7 @@ def test_shapes_come_back_as_they_were_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["grammar", "sort", "shapes", "stories"])
-def test_the_same_options_give_the_same_bytes_and_may_be_written_again(tmp_path: Path, name: str) -> None:
+def test_the_same_options_give_the_same_bytes_and_replace_the_files(tmp_path: Path, name: str) -> None:
     write_dataset(name, tmp_path / "a", DatasetOptions(size=20))
     first = contents(tmp_path / "a")
     write_dataset(name, tmp_path / "a", DatasetOptions(size=20))
@@ -71,7 +71,7 @@ def test_the_same_options_give_the_same_bytes_and_may_be_written_again(tmp_path:
     assert contents(tmp_path / "b") != first
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     line = failed_in_one_line(regard("data", "copy", tmp_path))
     assert "thesis.txt" in line and "empty folder" in line
@@ -83,7 +83,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "own" / "pictures" / "me.png").is_file()
 
 
-def test_mistakes_are_one_line(tmp_path: Path) -> None:
+def test_invalid_options_give_one_line(tmp_path: Path) -> None:
     for options, word in (
         (["nothing", tmp_path / "x"], "grammar"),
         (["stories", tmp_path / "x", "--min-len", 4], "--min-len"),

@@ -37,16 +37,16 @@ def everything(splits: dict[str, list[ShapeScene]]) -> list[ShapeScene]:
     return [scene for split in splits.values() for scene in split]
 
 
-def nearest(picture: ImageArray) -> np.ndarray:
-    """[SIDE, SIDE]: which colour each pixel is nearest to, len(COLOURS) for the background"""
+def nearest_colours(image: ImageArray) -> np.ndarray:
+    """Return the index of the colour nearest to each pixel [IMAGE_SIZE, IMAGE_SIZE]; len(COLOURS): background."""
     colours = np.array([*COLOURS.values(), BACKGROUND])
-    distances = np.abs(picture[:, :, None].astype(int) - colours).sum(-1)
+    distances = np.abs(image[:, :, None].astype(int) - colours).sum(-1)
     return distances.argmin(-1)
 
 
-def look_at(picture: ImageArray) -> list[tuple[Shape, PixelBox]]:
-    """What pixels alone tell: the shapes in their cells, largest first."""
-    found, kinds = [], nearest(picture)
+def detect_shapes(image: ImageArray) -> list[tuple[Shape, PixelBox]]:
+    """Return the shapes and their boxes, the largest first, from the pixels alone."""
+    shapes, kinds = [], nearest_colours(image)
     for row in range(GRID):
         for column in range(GRID):
             cell = kinds[row * CELL :, column * CELL :][:CELL, :CELL]
@@ -59,13 +59,13 @@ def look_at(picture: ImageArray) -> list[tuple[Shape, PixelBox]]:
             drawn = cell[top : top + size, left : left + size] < len(COLOURS)
             (kind,) = (k for k in KINDS if np.array_equal(shape_mask(k, int(size)), drawn))
             y, x = int(row * CELL + top), int(column * CELL + left)
-            found.append((Shape(kind, NAMES[colour], row, column), (y, x, y + int(size), x + int(size))))
-    return sorted(found, key=lambda each: each[1][0] - each[1][2])
+            shapes.append((Shape(kind, NAMES[colour], row, column), (y, x, y + int(size), x + int(size))))
+    return sorted(shapes, key=lambda each: each[1][0] - each[1][2])
 
 
-def test_the_caption_is_a_function_of_the_picture(everything: list[ShapeScene]) -> None:
+def test_the_caption_is_a_function_of_the_image(everything: list[ShapeScene]) -> None:
     for scene in everything:
-        (first, box), *others = look_at(scene.image)
+        (first, box), *others = detect_shapes(scene.image)
         words, boxes = [f"a {first.colour} {first.kind}"], [box]
         assert box[2] - box[0] in LARGE and all(b[2] - b[0] in SMALL for _, b in others), "one is the largest"
         assert all((s.row == first.row) != (s.column == first.column) for s, _ in others), "never on a diagonal"
@@ -77,14 +77,14 @@ def test_the_caption_is_a_function_of_the_picture(everything: list[ShapeScene]) 
         assert set(scene.arrangement) == {first, *(s for s, _ in others)}
 
 
-def test_regions_are_where_the_words_belong(everything: list[ShapeScene]) -> None:
+def test_regions_contain_the_shapes_that_the_words_name(everything: list[ShapeScene]) -> None:
     for scene in everything:
         words = scene.caption.split()
         named = {i for i, word in enumerate(words) if word in COLOURS or word in KINDS}
         regions = dict(scene.regions)
         assert set(regions) == named and len(regions) == len(scene.regions)
         for i in (i for i in named if words[i] in COLOURS):
-            assert regions[i] == regions[i + 1], "a colour and its shape have one box"
+            assert regions[i] == regions[i + 1], "a colour and its shape have the same box"
             top, left, bottom, right = regions[i]
             inside = scene.image[top:bottom, left:right][shape_mask(words[i + 1], bottom - top)]
             assert np.abs(inside.mean(0) - COLOURS[words[i]]).max() < 15
@@ -100,7 +100,7 @@ def test_no_arrangement_is_in_two_splits(splits: dict[str, list[ShapeScene]]) ->
     assert sum(map(len, arrangements)) == len(set.union(*arrangements))
 
 
-def test_disjoint_even_where_there_is_little_to_choose_from(splits: dict[str, list[ShapeScene]]) -> None:
+def test_single_shapes_are_disjoint_although_there_are_few(splits: dict[str, list[ShapeScene]]) -> None:
     large = generate_scenes({"train": 3000, "test": 3000})
     singles = [{scene.arrangement for scene in split if len(scene.arrangement) == 1} for split in large.values()]
     assert not singles[0] & singles[1] and min(map(len, singles)) > 30
@@ -117,7 +117,7 @@ def test_the_same_seed_gives_the_same_scenes(splits: dict[str, list[ShapeScene]]
     assert len({scene.image.tobytes() for split in splits.values() for scene in split}) == sum(SIZES.values())
 
 
-def test_one_caption_an_arrangement_in_few_words(everything: list[ShapeScene]) -> None:
+def test_an_arrangement_has_one_caption_of_few_words(everything: list[ShapeScene]) -> None:
     captions = {(scene.arrangement, scene.caption) for scene in everything}
     assert len(captions) == len({scene.arrangement for scene in everything})
     words = {word for scene in everything for word in scene.caption.split()}
@@ -126,11 +126,11 @@ def test_one_caption_an_arrangement_in_few_words(everything: list[ShapeScene]) -
     assert set(counts) == {1, 2, 3} and min(counts.values()) > 20
     for scene in everything:
         assert scene.image.dtype == np.uint8 and scene.image.shape == (IMAGE_SIZE, IMAGE_SIZE, 3)
-        traces = [(shape.kind, shape.colour) for shape in scene.arrangement]
-        assert len(set(traces)) == len(traces), "each mention picks out one shape"
+        appearances = [(shape.kind, shape.colour) for shape in scene.arrangement]
+        assert len(set(appearances)) == len(appearances), "each mention identifies one shape"
 
 
-def test_describe() -> None:
+def test_captions_name_the_large_shape_first_and_the_column_before_the_row() -> None:
     corner, below, beside = (
         Shape("square", "red", 1, 1),
         Shape("circle", "blue", 2, 1),
@@ -145,20 +145,20 @@ def test_describe() -> None:
 
 
 @pytest.mark.parametrize("size", [*LARGE, *SMALL])
-def test_stencils_fill_their_box_and_differ(size: int) -> None:
+def test_masks_fill_their_box_and_differ(size: int) -> None:
     drawn = [shape_mask(kind, size) for kind in KINDS]
     assert all(s[0].any() and s[-1].any() and s[:, 0].any() and s[:, -1].any() for s in drawn)
     differences = [(a != b).mean() for i, a in enumerate(drawn) for b in drawn[:i]]
     assert min(differences) > 0.15
 
 
-def test_colours_are_well_apart() -> None:
+def test_colours_are_easy_to_tell_apart() -> None:
     colours = np.array([*COLOURS.values(), BACKGROUND])
     distances = np.linalg.norm(colours[:, None] - colours[None], axis=-1)
     assert distances[~np.eye(len(colours), dtype=bool)].min() > 100
 
 
 @pytest.mark.parametrize("sizes", [{}, {"train": 0}, {"train": 10**9}])
-def test_impossible_sizes(sizes: dict[str, int]) -> None:
+def test_impossible_sizes_are_refused(sizes: dict[str, int]) -> None:
     with pytest.raises(UserError, match="at least 1 scene"):
         generate_scenes(sizes)

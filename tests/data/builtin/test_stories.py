@@ -12,7 +12,7 @@ from tests.cli.command import regard
 
 SIZES = {"train": 3000, "valid": 200, "test": 300}
 PAST = {verb.past for verb in lex.VERBS.values()}
-AROUND = {"in", "on", "under", "near", "with", "here", "today", "yesterday"}
+CIRCUMSTANCES = {"in", "on", "under", "near", "with", "here", "today", "yesterday"}
 
 
 @pytest.fixture(scope="module")
@@ -21,26 +21,26 @@ def splits() -> dict[str, list[Story]]:
 
 
 def sentences(text: str) -> list[tuple[str, list[str]]]:
-    """Of every sentence the subject, which is all before the verb, and the words behind it."""
+    """Return the subject of each sentence, which is everything before the verb, and its words from the verb on."""
     assert text.endswith(" .")
-    found = []
+    parsed = []
     for sentence in text.removesuffix(" .").split(" . "):
         words = sentence.split()
         [verb] = [i for i, word in enumerate(words) if word in PAST]
-        found.append((" ".join(words[:verb]), words[verb:]))
-    return found
+        parsed.append((" ".join(words[:verb]), words[verb:]))
+    return parsed
 
 
 def summary_of(text: str) -> str:
-    """The summary again, from the text alone."""
+    """Compute the summary from the text alone."""
     subjects = Counter(subject for subject, _ in sentences(text))
     [protagonist] = [subject for subject, count in subjects.items() if count > 1]
-    acts = []
+    actions = []
     for subject, words in sentences(text):
         if subject == protagonist:
-            end = next((i for i, word in enumerate(words) if word in AROUND), len(words))
-            acts.append(" ".join(words[:end]))
-    return f"{protagonist} {' , '.join(acts[:-1])} and {acts[-1]} ."
+            end = next((i for i, word in enumerate(words) if word in CIRCUMSTANCES), len(words))
+            actions.append(" ".join(words[:end]))
+    return f"{protagonist} {' , '.join(actions[:-1])} and {actions[-1]} ."
 
 
 def test_the_summary_of_an_example() -> None:
@@ -49,19 +49,19 @@ def test_the_summary_of_an_example() -> None:
 
 
 def test_the_summary_follows_from_the_text_alone(splits: dict[str, list[Story]]) -> None:
-    told = [story for split in splits.values() for story in split]
-    assert [story.summary for story in told] == [summary_of(story.text) for story in told]
+    all_stories = [story for split in splits.values() for story in split]
+    assert [story.summary for story in all_stories] == [summary_of(story.text) for story in all_stories]
 
 
-def test_texts_have_all_lengths_and_the_protagonist_stands_anywhere(splits: dict[str, list[Story]]) -> None:
+def test_texts_have_all_lengths_and_the_protagonist_may_be_anywhere(splits: dict[str, list[Story]]) -> None:
     counts, places = Counter[tuple[int, int]](), Counter[int]()
     for story in splits["train"]:
         subjects = [subject for subject, _ in sentences(story.text)]
-        protagonist, deeds = Counter(subjects).most_common(1)[0]
-        assert len(set(subjects)) == len(subjects) - deeds + 1
-        counts[len(subjects), deeds] += 1
+        protagonist, n_actions = Counter(subjects).most_common(1)[0]
+        assert len(set(subjects)) == len(subjects) - n_actions + 1
+        counts[len(subjects), n_actions] += 1
         places.update(i for i, subject in enumerate(subjects) if subject == protagonist)
-    assert set(counts) == {(n, deeds) for n in N_SENTENCES for deeds in N_ACTIONS if deeds < n}
+    assert set(counts) == {(n, n_actions) for n in N_SENTENCES for n_actions in N_ACTIONS if n_actions < n}
     assert len(places) == max(N_SENTENCES)
     assert max(len(story.text.split()) for story in splits["train"]) < 120
 
@@ -78,33 +78,33 @@ def test_summaries_are_shorter_than_texts_and_repeat_no_three_words(splits: dict
 
 
 def test_splits_share_neither_texts_nor_summaries(splits: dict[str, list[Story]]) -> None:
-    assert {split: len(told) for split, told in splits.items()} == SIZES
+    assert {split: len(stories) for split, stories in splits.items()} == SIZES
     for side in ("text", "summary"):
-        seen = [{getattr(story, side) for story in told} for told in splits.values()]
-        assert not seen[0] & seen[1] and not seen[0] & seen[2] and not seen[1] & seen[2]
+        used = [{getattr(story, side) for story in stories} for stories in splits.values()]
+        assert not used[0] & used[1] and not used[0] & used[2] and not used[1] & used[2]
 
 
-def test_the_seed_decides(splits: dict[str, list[Story]]) -> None:
+def test_the_seed_determines_the_stories(splits: dict[str, list[Story]]) -> None:
     assert generate_stories(SIZES, seed=1) == splits
     assert generate_stories(SIZES, seed=2)["test"] != splits["test"]
 
 
-def test_ten_thousand_take_seconds() -> None:
+def test_ten_thousand_stories_take_less_than_ten_seconds() -> None:
     start = time.process_time()
     generate_stories({"train": 10_000})
     assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("sizes", [{}, {"train": 5, "valid": 0}])
-def test_an_empty_split_is_a_mistake(sizes: dict[str, int]) -> None:
+def test_an_empty_split_is_refused(sizes: dict[str, int]) -> None:
     with pytest.raises(UserError, match="at least 1 story"):
         generate_stories(sizes)
 
 
-def test_files_hold_what_was_told(tmp_path: Path) -> None:
+def test_the_files_contain_the_stories(tmp_path: Path) -> None:
     done = regard("data", "stories", tmp_path / "s", "--size", 50, "--seed", 4)
     assert done.returncode == 0, done.stderr
-    for split, told in generate_stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
+    for split, stories in generate_stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
         files = (tmp_path / "s" / f"{split}.text", tmp_path / "s" / f"{split}.summary")
         assert all(str(file) in done.stdout for file in files)
-        assert list(Corpus(files).pairs(CorpusReport())) == [(story.text, story.summary) for story in told]
+        assert list(Corpus(files).pairs(CorpusReport())) == [(story.text, story.summary) for story in stories]

@@ -5,7 +5,7 @@ from regard.errors import UserError
 
 
 @pytest.mark.parametrize("task", ["copy", "reverse", "sort"])
-def test_the_target_is_the_task_done(task: str) -> None:
+def test_targets_are_copied_reversed_or_sorted(task: str) -> None:
     pairs = toy_pairs(task, 50, lengths=(2, 40), n_letters=5)
     assert pairs == toy_pairs(task, 50, lengths=(2, 40), n_letters=5) != toy_pairs(task, 50, lengths=(2, 40), seed=2)
     for src, tgt in pairs:
@@ -14,6 +14,6 @@ def test_the_target_is_the_task_done(task: str) -> None:
         assert tgt.split() == {"copy": letters, "reverse": letters[::-1], "sort": sorted(letters)}[task]
 
 
-def test_unknown_task_names_the_known_ones() -> None:
+def test_the_error_for_an_unknown_task_lists_the_known_ones() -> None:
     with pytest.raises(UserError, match="copy, reverse, sort"):
         toy_pairs("shuffle", 1)

@@ -1,1 +1,1 @@
-"""Built-in datasets: a bilingual grammar, toy tasks, shapes with captions, short stories."""
+"""Built-in datasets, all generated: bilingual sentences, toy tasks, captioned images of shapes, short stories."""

@@ -1,8 +1,8 @@
-"""Lexicon of the English-French grammar: nouns, adjectives, verbs and the small closed classes.
+"""Lexicon of the English-French grammar: nouns, adjectives, verbs and the closed word classes.
 
-Every English lemma has one French lemma and the other way round, and every English form shows its
-number and tense, so that a translation is determined by the words.  Tags are selectional classes: a
-verb names the tags its subject and objects may have, an adjective those of its nouns.
+Every English lemma has exactly one French lemma and vice versa, and every English form shows its number and tense, so
+that the words determine the translation.  Tags are selectional classes: a verb lists the tags that its subject and
+objects may have, an adjective those of its nouns.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,14 @@ Tags = frozenset[str]
 
 ENGLISH_PLURALS = {"man": "men", "woman": "women", "child": "children", "wolf": "wolves", "knife": "knives"}
 FRENCH_PLURALS = {"hibou": "hiboux", "cheval": "chevaux"}
-ASPIRATE = ("hibou", "hiboux", "huit")  # nothing is elided before these; every other h is mute
+ASPIRATE = ("hibou", "hiboux", "huit")  # no elision before these; every other h is mute
 
 
 @dataclass(frozen=True)
 class Agreement:
-    first: bool = False  # first person; all others are third
+    """Person, number and gender."""
+
+    first: bool = False  # first person; otherwise third
     plural: bool = False
     feminine: bool = False
 
@@ -27,7 +29,7 @@ class Agreement:
         return not (self.first or self.plural)
 
     def form(self, forms: Sequence[str]) -> str:
-        """One of the forms for i, he, we, they."""
+        """Choose from the forms for i, he, we, they."""
         return forms[2 * self.plural + (not self.first)]
 
     def do(self, past: bool) -> str:
@@ -53,7 +55,7 @@ class Noun:
 
 @dataclass(frozen=True)
 class Inflected:
-    """A determiner or an adjective; its forms: m sg, f sg, m pl, f pl, then m sg and f sg before a vowel."""
+    """A determiner or an adjective. French forms: m sg, f sg, m pl, f pl, then m sg and f sg before a vowel."""
 
     en: str
     forms: tuple[str, str, str, str, str, str]
@@ -79,14 +81,14 @@ class Verb:
     past: str
     present: tuple[str, ...]  # je, il, nous, ils
     participle: str
-    etre: bool  # the auxiliary of the past tense; otherwise it is avoir
-    place: bool  # whether one naturally says where it happens
+    etre: bool  # whether the past tense is formed with être instead of avoir
+    place: bool  # whether a place is natural with it
     subjects: Tags
     objects: Tags
-    to: Tags  # of the noun that has to follow "to", if any
+    to: Tags  # tags of the noun of an obligatory phrase with "to", if any
 
     def agreed(self, agreement: Agreement) -> str:
-        """The participle as it agrees with the subject, or with an object before it."""
+        """Return the participle, which agrees with the subject or with a preceding object."""
         return self.participle + "e" * agreement.feminine + "s" * agreement.plural
 
 
@@ -94,16 +96,16 @@ class Verb:
 class Preposition:
     en: str
     fr: tuple[str, ...]
-    heads: Tags  # of the nouns it may describe
-    tags: Tags  # of the noun behind it
+    heads: Tags  # tags of the nouns that it may modify
+    tags: Tags  # tags of the noun that follows it
 
 
 @dataclass(frozen=True)
 class Adverb:
     en: str
     fr: str
-    present: bool  # the tenses it goes with
-    past: bool
+    present: bool  # whether it can be used in the present tense
+    past: bool  # whether it can be used in the past tense
 
 
 def starts_with_vowel(word: str) -> bool:
@@ -111,7 +113,7 @@ def starts_with_vowel(word: str) -> bool:
 
 
 def add_s(word: str) -> str:
-    """The plural of an English noun, or the third person of a verb."""
+    """Return the plural of an English noun, or the third person singular of a verb."""
     if word.endswith("y") and word[-2] not in "aeou":
         return word[:-1] + "ies"
     return word + ("es" if word.endswith(("ch", "s", "x", "o")) else "s")
@@ -185,7 +187,7 @@ NOUNS = {
     for noun in _nouns(*row)
 }
 
-# Of people only the colours of fairy tales are said.
+# Of the colours, people have only those of fairy tales.
 ADJECTIVES = {
     row[1].split()[0]: _adjective(*row)
     for row in _rows("""
@@ -196,27 +198,28 @@ ADJECTIVES = {
     before | young jeune jeune               | person animal
     before | new nouveau nouvelle nouvel     | person animal thing part building
     before | good bon bonne                  | person animal food
-    behind | green vert verte                | person animal food thing part place mass
-    behind | blue bleu bleue                 | person animal thing part place
-    behind | white blanc blanche             | animal food thing part place
-    behind | black noir noire                | animal food thing part place
-    behind | red rouge rouge                 | animal food thing part place
-    behind | yellow jaune jaune              | animal food thing part mass
-    behind | strange étrange étrange         | person animal food thing part place
-    behind | happy heureux heureuse          | person animal
-    behind | sad triste triste               | person animal
-    behind | tired fatigué fatiguée          | person animal
-    behind | clever intelligent intelligente | person animal
-    behind | kind gentil gentille            | person animal
-    behind | rich riche riche                | person
-    behind | famous célèbre célèbre          | person place
-    behind | heavy lourd lourde              | thing part
-    behind | expensive cher chère            | thing food
-    behind | fresh frais fraîche             | food
+    after  | green vert verte                | person animal food thing part place mass
+    after  | blue bleu bleue                 | person animal thing part place
+    after  | white blanc blanche             | animal food thing part place
+    after  | black noir noire                | animal food thing part place
+    after  | red rouge rouge                 | animal food thing part place
+    after  | yellow jaune jaune              | animal food thing part mass
+    after  | strange étrange étrange         | person animal food thing part place
+    after  | happy heureux heureuse          | person animal
+    after  | sad triste triste               | person animal
+    after  | tired fatigué fatiguée          | person animal
+    after  | clever intelligent intelligente | person animal
+    after  | kind gentil gentille            | person animal
+    after  | rich riche riche                | person
+    after  | famous célèbre célèbre          | person place
+    after  | heavy lourd lourde              | thing part
+    after  | expensive cher chère            | thing food
+    after  | fresh frais fraîche             | food
     """)
 }
 
-# English and its past | French | subjects / objects / what follows "to" | options
+# English and its past | French | tags of subjects / objects / nouns after "to" | options
+# French: the infinitive of a regular verb, or the forms for je, il, nous, ils and the participle
 VERBS = {
     row[0].split()[0]: _verb(*row)
     for row in _rows("""
@@ -285,7 +288,7 @@ DETERMINERS = {
     """)
 } | {en: Inflected(en, (fr,) * 6) for en, fr in NUMBERS.items()}
 
-# Determiners to draw from, by their frequency.
+# Determiners to draw from; frequent ones are repeated.
 DEFINITE = ("the",) * 6 + ("my", "our", "your", "this", "these")
 SPECIFIC = (*DEFINITE, "a", "a", "a")  # "près de deux" would mean "almost two", and "de des" does not exist
 ANY = (*SPECIFIC, "some", "some", "some") * 4 + tuple(NUMBERS)
@@ -301,13 +304,13 @@ PLACES = (
     Preposition("near", ("près", "de"), _MOVABLE | {"place"}, _ANIMATE | {"place", "part"}),
 )
 WITH = Preposition("with", ("avec",), _ANIMATE, _ANIMATE)
-TO = Preposition("to", ("à",), frozenset(), frozenset())  # what follows depends on the verb
+TO = Preposition("to", ("à",), frozenset(), frozenset())  # the verb determines the noun
 OF = (
     Preposition("of", ("de",), frozenset({"part"}), frozenset({"building"})),
     Preposition("of", ("de",), frozenset({"thing", "animal"}), frozenset({"person"})),
 )
 
-# Adverbs of frequency stand before the English verb, those of time at the end of the clause.
+# In English, adverbs of frequency precede the verb; those of time end the clause.
 FREQUENCY = (
     Adverb("often", "souvent", present=True, past=True),
     Adverb("sometimes", "parfois", present=True, past=True),

@@ -1,9 +1,9 @@
-"""Coloured shapes on a grid: pictures with generated captions, and where in the picture each word belongs.
+"""Images of coloured shapes with captions, and the region of the image that each word describes.
 
-A picture is a grid of 3 × 3 cells with one large shape and up to two small ones.  The large one is named
-first.  With two shapes the small one is in its row or column; with three, one is in its column and one
-in its row, and the column is told first: "a red square above a blue circle and left of a green ring".  The
-caption is thus a function of the picture, and no two of its shapes agree in both colour and kind.
+An image is a grid of 3 × 3 cells with one large shape and up to two small ones.  The caption names the large shape
+first.  With two shapes, the small one is in the row or column of the large one; with three, one is in its column and
+one in its row, and the caption names the one in the column first: "a red square above a blue circle and left of a
+green ring".  The caption is thus a function of the image, and no two shapes of an image have the same colour and kind.
 """
 
 import random
@@ -20,12 +20,12 @@ from regard.errors import UserError
 
 Coordinates = NDArray[np.floating[Any]]
 PixelBox = tuple[int, int, int, int]
-"""top, left, bottom, right in pixels; bottom and right are the first ones outside"""
+"""Top, left, bottom, right in pixels; bottom and right are exclusive."""
 
 IMAGE_SIZE, GRID = 48, 3
 CELL = IMAGE_SIZE // GRID
 LARGE, SMALL = (13, 14), (9, 10)
-"""The sides in pixels that a shape may have; a cell keeps a margin of at least one pixel around it."""
+"""Possible sizes of a shape in pixels; they leave a margin of at least one pixel in the cell."""
 COLOURS = {
     "red": (210, 35, 40),
     "green": (30, 155, 50),
@@ -38,9 +38,20 @@ COLOURS = {
 BACKGROUND = (225, 225, 220)
 KINDS = ("circle", "square", "triangle", "cross", "ring")
 SIZES = {"train": 8000, "valid": 500, "test": 1000}
-_COUNTS = (1, 2, 2, 2, 2, 3, 3, 3, 3, 3)  # one tenth of the pictures hold a single shape
-_MOST = 1_000_000  # scenes; there are 315 arrangements of one shape, 42,840 of two and 1,413,720 of three
-_WORDS = IMAGE_SIZE * IMAGE_SIZE * 3 // 8  # 64-bit words of noise for a picture
+_COUNTS = (
+    1,
+    2,
+    2,
+    2,
+    2,
+    3,
+    3,
+    3,
+    3,
+    3,
+)  # shapes per image: a tenth of the images have a single shape
+_MAX_SCENES = 1_000_000  # there are 315 arrangements of one shape, 42,840 of two and 1,413,720 of three
+_NOISE_WORDS = IMAGE_SIZE * IMAGE_SIZE * 3 // 8  # 64-bit words of noise per image
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,7 @@ class Shape:
 
 
 Arrangement = tuple[Shape, ...]
-"""The large shape, the one in its column if any, the one in its row if any"""
+"""The large shape, the shape in its column if any, the shape in its row if any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,39 +72,45 @@ class ShapeScene:
     """uint8 [48, 48, 3]"""
     caption: str
     regions: tuple[tuple[int, PixelBox], ...]
-    """(word of the caption, box of its shape) for every word of a colour or kind; words are caption.split()"""
+    """(index in caption.split(), box of the shape) for every word that names a colour or a kind of shape."""
     arrangement: Arrangement
 
 
 def generate_scenes(sizes: Mapping[str, int] | None = None, seed: int = 1) -> dict[str, list[ShapeScene]]:
-    """Splits of so many scenes each; no arrangement is in two of them.
+    """Return sizes[split] scenes per split; no arrangement is in two splits.
 
-    Small splits choose first.  Within a split an arrangement may come again, drawn elsewhere in its cells.
+    The smallest split is drawn first.  Within a split an arrangement may occur again, with the shapes at other places
+    in their cells.
     """
     sizes = SIZES if sizes is None else sizes
-    if not sizes or min(sizes.values()) < 1 or sum(sizes.values()) > _MOST:
-        raise UserError(f"shapes: give every split at least 1 scene, and all of them at most {_MOST:,}")
+    if not sizes or min(sizes.values()) < 1 or sum(sizes.values()) > _MAX_SCENES:
+        raise UserError(f"shapes: give every split at least 1 scene, and all of them at most {_MAX_SCENES:,}")
     splits: dict[str, list[ShapeScene]] = {}
-    taken: set[Arrangement] = set()
+    used: set[Arrangement] = set()
     for split in sorted(sizes, key=lambda name: (sizes[name], name)):
         sampler = SceneSampler(f"shapes {split} {seed}")
-        splits[split] = [sampler.scene(taken) for _ in range(sizes[split])]
-        taken |= {scene.arrangement for scene in splits[split]}
+        splits[split] = [sampler.scene(used) for _ in range(sizes[split])]
+        used |= {scene.arrangement for scene in splits[split]}
     return {split: splits[split] for split in sizes}
 
 
 class SceneSampler:
-    """Draws scenes.  `random.random` and raw bits alone promise the same numbers in every version."""
+    """Draws random scenes.
+
+    It uses only `random.random` and raw bits, which are guaranteed to be the same in every version of Python and NumPy.
+    """
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed).random
         self.bits = np.random.PCG64(int.from_bytes(seed.encode()))
 
     def random_below(self, n: int) -> int:
+        """Draw an integer from 0 to n − 1."""
         return int(self.random() * n)
 
-    def scene(self, taken: set[Arrangement]) -> ShapeScene:
-        while (arrangement := self.arrangement()) in taken:
+    def scene(self, used: set[Arrangement]) -> ShapeScene:
+        """Draw a scene whose arrangement is not among `used`."""
+        while (arrangement := self.arrangement()) in used:
             pass
         sizes = [(LARGE if i == 0 else SMALL)[self.random_below(2)] for i in range(len(arrangement))]
         boxes = [self.box(shape, size) for shape, size in zip(arrangement, sizes, strict=True)]
@@ -101,40 +118,42 @@ class SceneSampler:
         return ShapeScene(self.draw(arrangement, boxes), caption, regions, arrangement)
 
     def arrangement(self) -> Arrangement:
+        """Draw one to three shapes that differ in kind or colour, and their cells."""
         row, column = self.random_below(GRID), self.random_below(GRID)
-        upright, beside = (self.other(row), column), (row, self.other(column))
-        cells = [(row, column), upright, beside][: _COUNTS[self.random_below(len(_COUNTS))]]
+        in_column, in_row = (self.other(row), column), (row, self.other(column))
+        cells = [(row, column), in_column, in_row][: _COUNTS[self.random_below(len(_COUNTS))]]
         if len(cells) == 2 and self.random_below(2):
-            cells[1] = beside
-        traces: list[tuple[str, str]] = []
-        while len(traces) < len(cells):
-            trace = KINDS[self.random_below(len(KINDS))], tuple(COLOURS)[self.random_below(len(COLOURS))]
-            if trace not in traces:
-                traces.append(trace)
-        return tuple(Shape(*trace, *cell) for trace, cell in zip(traces, cells, strict=True))
+            cells[1] = in_row
+        appearances: list[tuple[str, str]] = []
+        while len(appearances) < len(cells):
+            appearance = KINDS[self.random_below(len(KINDS))], tuple(COLOURS)[self.random_below(len(COLOURS))]
+            if appearance not in appearances:
+                appearances.append(appearance)
+        return tuple(Shape(*appearance, *cell) for appearance, cell in zip(appearances, cells, strict=True))
 
     def other(self, line: int) -> int:
-        """One of the other rows or columns."""
+        """Draw one of the other rows or columns."""
         return (line + 1 + self.random_below(GRID - 1)) % GRID
 
     def box(self, shape: Shape, size: int) -> PixelBox:
+        """Draw where in its cell a shape is."""
         top, left = (line * CELL + 1 + self.random_below(CELL - 1 - size) for line in (shape.row, shape.column))
         return top, left, top + size, left + size
 
     def draw(self, arrangement: Arrangement, boxes: Sequence[PixelBox]) -> ImageArray:
-        """Flat colours, each a shade lighter or darker, under a noise of −8 to 7 on every value."""
-        picture = np.empty((IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.int16)
-        picture[:] = BACKGROUND
+        """Draw the image: each shape in its colour, slightly lighter or darker, plus noise from −8 to 7 per value."""
+        image = np.empty((IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.int16)
+        image[:] = BACKGROUND
         for shape, (top, left, bottom, right) in zip(arrangement, boxes, strict=True):
             colour = np.asarray(COLOURS[shape.colour], dtype=np.int16) + self.random_below(21) - 10
-            picture[top:bottom, left:right][shape_mask(shape.kind, bottom - top)] = colour
-        bits = np.asarray(self.bits.random_raw(_WORDS), dtype="<u8")
-        noise = (bits.view(np.uint8) & 15).astype(np.int16).reshape(picture.shape) - 8
-        return np.clip(picture + noise, 0, 255).astype(np.uint8)
+            image[top:bottom, left:right][shape_mask(shape.kind, bottom - top)] = colour
+        bits = np.asarray(self.bits.random_raw(_NOISE_WORDS), dtype="<u8")
+        noise = (bits.view(np.uint8) & 15).astype(np.int16).reshape(image.shape) - 8
+        return np.clip(image + noise, 0, 255).astype(np.uint8)
 
 
 def describe(arrangement: Arrangement, boxes: Sequence[PixelBox]) -> tuple[str, tuple[tuple[int, PixelBox], ...]]:
-    """The caption, and the box of each of its words for a colour or kind."""
+    """Return the caption, and (word index, box) for each of its words that names a colour or a kind."""
     first, words, regions = arrangement[0], [], []
     for i, (shape, box) in enumerate(zip(arrangement, boxes, strict=True)):
         if i:
@@ -145,7 +164,7 @@ def describe(arrangement: Arrangement, boxes: Sequence[PixelBox]) -> tuple[str, 
 
 
 def relation(first: Shape, second: Shape) -> str:
-    """Where the first is, seen from the second; they share a row or a column."""
+    """Return where the first shape is relative to the second; they share a row or a column."""
     if first.column == second.column:
         return "above" if first.row < second.row else "below"
     return "left of" if first.column < second.column else "right of"
@@ -153,17 +172,17 @@ def relation(first: Shape, second: Shape) -> str:
 
 @cache
 def shape_mask(kind: str, size: int) -> NDArray[np.bool_]:
-    """Which pixels of a box [size, size] a shape covers; it touches all four sides."""
-    line = np.arange(size) - (size - 1) / 2
-    return _INSIDE[kind](line[:, None], line[None, :], size)
+    """Return which pixels of a box [size, size] a shape covers; it touches all four sides."""
+    offsets = np.arange(size) - (size - 1) / 2
+    return _INSIDE[kind](offsets[:, None], offsets[None, :], size)
 
 
 def _circle(y: Coordinates, x: Coordinates, diameter: float) -> NDArray[np.bool_]:
-    inside: NDArray[np.bool_] = x**2 + y**2 <= (diameter / 2 - 0.25) ** 2  # a little less, or small ones look square
+    inside: NDArray[np.bool_] = x**2 + y**2 <= (diameter / 2 - 0.25) ** 2  # smaller, or small circles look square
     return inside
 
 
-# y and x are counted from the middle of the box.
+# y and x are offsets from the centre of the box.
 _INSIDE: dict[str, Callable[[Coordinates, Coordinates, int], NDArray[np.bool_]]] = {
     "circle": _circle,
     "square": lambda y, x, size: np.ones((size, size), dtype=np.bool_),

@@ -1,4 +1,4 @@
-"""Toy tasks of any length: copy, reverse and sort a line of letters."""
+"""Toy tasks on lines of letters: copy, reverse, sort."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -16,7 +16,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def toy_pairs(
     task: str, n: int, *, lengths: tuple[int, int] = (3, 10), n_letters: int = 26, seed: int = 1
 ) -> list[tuple[str, str]]:
-    """`n` pairs such as ("c a b", "a b c"), letters between spaces, lengths uniform within the bounds."""
+    """Return `n` pairs such as ("c a b", "a b c").
+
+    Letters are separated by spaces. Lengths are drawn uniformly from `lengths`, bounds included.
+    """
     if task not in TASKS:
         raise UserError(f"toy task '{task}' is unknown; choose one of {', '.join(TASKS)}")
     generator = random.Random(f"{task} {seed}")
