@@ -1,3 +1,5 @@
+"""`regard bench scaling`: what is measured, and how it grows."""
+
 import json
 from pathlib import Path
 
@@ -9,25 +11,25 @@ from regard.compare.scaling import LAYERS, exponent, measure_scaling, save_scali
 from tests.cli.command import failed_in_one_line, regard
 
 
-def test_the_exponent_is_that_of_the_upper_half() -> None:
+def test_the_exponent_is_fitted_to_the_upper_half_of_the_lengths() -> None:
     lengths = [1, 2, 4, 8, 16, 32]
     assert exponent(lengths, [5.0, 5.0, 5.0, *(n**3 for n in lengths[3:])]) == pytest.approx(3.0)
     assert exponent([8], [1.0]) is None
 
 
-def test_saved_memory_is_counted_by_hand() -> None:
+def test_saved_bytes_equal_a_count_by_hand() -> None:
     class Square(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            y = x + 1  # [1, L, 64], kept once although both factors are it
+            y = x + 1  # [1, L, 64], saved once although it is both factors
             return y * y
 
     x = torch.zeros(1, 10, 64, requires_grad=True)
     assert saved_bytes(Square(), x) == 4 * 10 * 64
     assert saved_bytes(nn.Identity(), x) == 0
-    assert saved_bytes(nn.Linear(64, 64), x) == 0  # input and weight are there anyway
+    assert saved_bytes(nn.Linear(64, 64), x) == 0  # input and weight are not counted
 
 
-def test_each_layer_is_causal_and_keeps_the_shape() -> None:
+def test_every_layer_is_causal_and_keeps_the_shape() -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 70, 64)
     other = x.clone()
@@ -40,7 +42,7 @@ def test_each_layer_is_causal_and_keeps_the_shape() -> None:
         assert not torch.allclose(y[:, 40:], layer(other)[:, 40:], atol=1e-3), name
 
 
-def test_the_plain_form_grows_with_the_square_and_the_others_do_not(tmp_path: Path) -> None:
+def test_memory_of_plain_attention_grows_quadratically_and_of_the_others_linearly(tmp_path: Path) -> None:
     curves = measure_scaling([128, 256, 512], max_seconds=20, device="cpu")
     by_name = {curve.name: curve for curve in curves}
     assert by_name.keys() == LAYERS.keys()
@@ -49,8 +51,8 @@ def test_the_plain_form_grows_with_the_square_and_the_others_do_not(tmp_path: Pa
     assert plain.time_exponent is not None and plain.time_exponent > 0
     assert plain.memory_exponent is not None and 1.6 < plain.memory_exponent < 2.1
     for name in ("GRU", "attention, fused", "linear attention"):
-        grown = by_name[name].memory_exponent
-        assert grown is not None and 0.9 < grown < 1.2, name
+        growth = by_name[name].memory_exponent
+        assert growth is not None and 0.9 < growth < 1.2, name
     text, paths = save_scaling(curves, tmp_path / "out")
     assert [path.name for path in paths] == ["scaling.json", "scaling.png", "scaling.svg"]
     tree = json.loads(paths[0].read_text())
@@ -58,9 +60,9 @@ def test_the_plain_form_grows_with_the_square_and_the_others_do_not(tmp_path: Pa
     assert all(name in text for name in LAYERS)
 
 
-def test_lengths_end_when_the_time_is_used_up() -> None:
+def test_long_lengths_are_left_out_when_time_is_up() -> None:
     assert all(len(curve.lengths) < 4 for curve in measure_scaling([64, 128, 256, 512], max_seconds=1e-6))
 
 
-def test_the_verb_refuses_lengths_that_do_not_rise(tmp_path: Path) -> None:
+def test_lengths_must_increase(tmp_path: Path) -> None:
     assert "64,32" in failed_in_one_line(regard("bench", "scaling", "--out", tmp_path, "--lengths", "64,32"))

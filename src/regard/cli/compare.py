@@ -64,16 +64,17 @@ def compare(
 
     All of them see the same data and share a tokenizer. Writes tables and a plot.
     """
-    from regard.compare.plan import ComparisonPlan, run_comparison, split_entrants
-    from regard.compare.report import save_standings
-    from regard.compare.run import Test
+    from regard.compare.measure import TestPlan
+    from regard.compare.plan import ComparisonPlan, split_recipes
+    from regard.compare.report import save_report
+    from regard.compare.run import run_comparison
     from regard.train.signals import Stopped
 
     plan = ComparisonPlan(
-        entrants=tuple(entrant for text in recipes for entrant in split_entrants(text)),
+        recipes=tuple(label for text in recipes for label in split_recipes(text)),
         train=tuple(files),
         valid=tuple(valid) if valid else None,
-        test=Test(test, alignments, parse_increasing(lengths, "--lengths"), beam, tokenize),
+        test=TestPlan(test, alignments, parse_increasing(lengths, "--lengths"), beam, tokenize),
         out=out,
         updates=updates,
         seconds=seconds,
@@ -86,6 +87,6 @@ def compare(
     except Stopped as stopped:
         print_warning("stopped and saved; run the same command again to continue")
         raise typer.Exit(128 + stopped.signal_number) from None
-    print_report(*save_standings(rows, out))
+    print_report(*save_report(rows, out))
     if all("error" in row for row in rows):
         raise UserError(f"none of the models could be trained: {rows[0]['error']}")

@@ -1,1 +1,1 @@
-"""Train several recipes under the same budget and report the results."""
+"""Comparisons: several recipes trained under the same budget, and layers measured by sequence length."""

@@ -1,135 +1,162 @@
-"""One entrant of a comparison: trained, then measured on the test set."""
+"""Running a comparison: each model is trained and measured in its own process, and finished ones are reused."""
 
-import re
-import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import os
+import traceback
+from dataclasses import asdict, replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import torch
+import yaml
 
-from regard.alignment.aligner import Aligner
-from regard.alignment.evaluate import AlignmentErrors, watch_pairs
+from regard.compare.measure import ResultRow, TestPlan, train_and_measure
+from regard.compare.plan import ComparisonPlan
+from regard.config import read_yaml
+from regard.data.corpus import fingerprint_files
 from regard.data.word_alignments import read_alignments
-from regard.evaluate.metrics import ScoreOptions, corpus_scores
-from regard.evaluate.translation import TestSet, read_test_set
+from regard.errors import UserError
 from regard.files import write_atomically
-from regard.pipelines.load import load_translator
-from regard.pipelines.translator import Translator
-from regard.text.clean import clean
-from regard.train.checkpoint import Checkpoints
-from regard.train.log import read_metrics
-from regard.train.run import Run, train
+from regard.train.recipe import Recipe
+from regard.train.run import Run
+from regard.train.signals import Stopped, stop_signals
+from regard.train.tasks import task_named
+from regard.train.tasks.base import Files
+from regard.visualize.curves import draw_curves
 
-Row = dict[str, Any]
-"""What was measured of a model, by name"""
-
-
-@dataclass(frozen=True)
-class Test:
-    """What all models are tested on, and how."""
-
-    __test__ = False  # not a test of pytest's
-
-    files: tuple[Path, Path]
-    alignments: Path | None = None
-    edges: tuple[int, ...] = (5, 10, 15, 20)
-    """The longest source, in words, of each bucket but the last"""
-    beam: int = 1
-    tokenize: str = "13a"
-
-    def __post_init__(self) -> None:
-        ScoreOptions(self.tokenize)  # an unknown one is refused before anything is trained
-
-    def read(self) -> TestSet:
-        test_set = read_test_set(*self.files)
-        return TestSet([clean(s) for s in test_set.sources], [clean(r) for r in test_set.references])
+_RESULT_FILE = "measured.json"
 
 
-def train_and_measure(run: Run, test: Test) -> Row:
-    """Train what is left to train, and test the model; `peak_memory` is there only if there was something to train."""
-    cuda = torch.device(run.device).type == "cuda" if run.device else torch.cuda.is_available()
-    before = _steps_done(run.out)
-    result = train(run)
-    trained: Row = {"updates": result.progress.step, "valid_loss": result.validation.loss}
-    if result.progress.step > before:
-        trained["peak_memory"] = torch.cuda.max_memory_allocated() if cuda else peak_memory()
-    rates = [row["tokens_per_second"] for row in read_metrics(run.out / "metrics.jsonl") if "tokens_per_second" in row]
-    trained["train_tokens_per_second"] = median(rates) if rates else None
-    translator = load_translator(run.out, device=run.device)
-    parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
-    return {"parameters": parameters, **trained, **measure(translator, test, run.out / "test.hyp")}
+def run_comparison(plan: ComparisonPlan) -> list[ResultRow]:
+    """Train and measure each model. Return one row per model, in order; the row of a failed one has an `error`.
+
+    Results of an earlier call with the same plan are read from its files.
+    """
+    test_set = plan.test.read()
+    if plan.test.alignments:
+        read_alignments(plan.test.alignments, len(test_set.sources))  # fails before anything is trained
+    _prepare_folder(plan.out)
+    contenders = plan.contenders()
+    first_recipe = next((contender.recipe for contender in contenders if contender.recipe), None)
+    if first_recipe is None:
+        raise UserError(contenders[0].error)
+    _check_budget(plan)
+    tokenizer = _shared_tokenizer(plan, first_recipe)
+    rows: list[ResultRow] = []
+    for contender in contenders:
+        row: ResultRow = {"error": contender.error}
+        if contender.recipe:
+            recipe = contender.recipe.model_copy(update={"tokenizer": first_recipe.tokenizer})
+            run = Run(recipe, plan.train, plan.valid, contender.folder, device=plan.device, resume=True)
+            row = _load_or_measure(plan, replace(run, tokenizer=tokenizer))
+        rows.append({"model": contender.label, "folder": contender.folder.name, **row})
+    return rows
 
 
-def measure(translator: Translator, test: Test, output: Path) -> Row:
-    """Scores and speed on the test set; the translations are written to `output`."""
-    test_set = test.read()
-    translator.translate(test_set.sources[:8], beam=test.beam)  # what happens only once is not speed
-    start = time.perf_counter()
-    hypotheses = [t.text for t in translator.translate(test_set.sources, beam=test.beam)]
-    seconds = time.perf_counter() - start
-    write_atomically(output, "".join(f"{line}\n" for line in hypotheses).encode())
-    everything = range(len(hypotheses))
-    row: Row = {"sentences_per_second": len(hypotheses) / seconds, **_scores(test_set, hypotheses, everything, test)}
-    buckets = length_buckets(test_set.sources, test.edges)
-    row["by_length"] = [
-        {"words": name, "sentences": len(rows), **_scores(test_set, hypotheses, rows, test)} for name, rows in buckets
-    ]
-    if test.alignments:
-        row |= alignment_errors(translator, test_set, test.alignments)
+def _prepare_folder(out: Path) -> None:
+    """Create the folder. One that has other files than those of an earlier comparison is an error."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        usable = (out / "tokenizer" / "config.yaml").is_file() or not any(out.iterdir())
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot create this folder ({error.strerror}); choose another") from None
+    if not usable:
+        raise UserError(f"--out {out}: has files that are not from a comparison; choose a new or empty folder")
+
+
+def _check_budget(plan: ComparisonPlan) -> None:
+    """Store the budget, or compare it with the stored one.
+
+    All models in a folder must have the same budget. A finished one cannot be extended: training beyond the end of its
+    learning rate schedule is not the same as training with a longer schedule.
+    """
+    path, budget = plan.out / "budget.json", {"updates": plan.updates, "seconds": plan.seconds}
+    if path.is_file() and json.loads(path.read_bytes()) != budget:
+        raise UserError(f"--out {plan.out}: was started with another --updates or --seconds; choose another folder")
+    write_atomically(path, json.dumps(budget).encode())
+
+
+def _shared_tokenizer(plan: ComparisonPlan, recipe: Recipe) -> Path:
+    """Return the folder of the tokenizers of all models, trained once with the options of the first recipe."""
+    folder = plan.out / "tokenizer"
+    config_file = folder / "config.yaml"
+    options = recipe.tokenizer.model_dump(mode="json")
+    if config_file.is_file():
+        if read_yaml(config_file) != options:
+            raise UserError(
+                f"--out {plan.out}: was started with other tokenizer options; put the same recipe first, "
+                "or choose another folder"
+            )
+        return folder
+    task_named(recipe.task).tokenizers(Files(recipe, plan.train, plan.valid)).save(folder)
+    write_atomically(config_file, yaml.safe_dump(options, sort_keys=False).encode())
+    return folder
+
+
+def _load_or_measure(plan: ComparisonPlan, run: Run) -> ResultRow:
+    """Return the stored result if nothing that it depends on has changed; otherwise train and measure."""
+    path, key = run.out / _RESULT_FILE, _result_key(plan, run)
+    stored: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+    if stored.get("key") == key and not plan.repeat:
+        return stored["row"]
+    row = _run_in_process(run, plan.test)
+    if "error" not in row:
+        row.setdefault("peak_memory", stored.get("row", {}).get("peak_memory"))
+        write_atomically(path, (json.dumps({"key": key, "row": row}, indent=1) + "\n").encode())
     return row
 
 
-def length_buckets(sources: Sequence[str], edges: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """(`6–10`, the sources of so many words) for every bucket that is not empty"""
-    lengths = [len(source.split()) for source in sources]
-    buckets, low = [], 1
-    for high in (*edges, None):
-        rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
-        if rows:
-            buckets.append((f"{low}+" if high is None else str(low) if low == high else f"{low}–{high}", rows))
-        low = (high or 0) + 1
-    return buckets
+def _result_key(plan: ComparisonPlan, run: Run) -> str:
+    """Return a hash of everything that the result depends on."""
+    test = asdict(plan.test)
+    files = [*plan.train, *(plan.valid or ()), *plan.test.files, *([plan.test.alignments] * bool(plan.test.alignments))]
+    del test["files"], test["alignments"]
+    options = f"{run.recipe.to_yaml()} {test} {len(files)} {plan.valid is None}"
+    return fingerprint_files([file for file in files if file is not None], options)
 
 
-def alignment_errors(translator: Translator, test_set: TestSet, path: Path) -> Row:
-    """`aer` of the mean over layers and heads, and `aer_by_layer`, while the model is made to say the reference."""
-    gold = read_alignments(path, len(test_set.sources))
-    records = list(watch_pairs(translator, test_set.sources, test_set.references))
-    n_layers = len(records[0].cross)
-    if not n_layers:
-        return {"aer": None, "aer_by_layer": []}
-    rates = [AlignmentErrors.of([aligner(record) for record in records], gold).rate for aligner in _by_layer(n_layers)]
-    return {"aer": rates[0], "aer_by_layer": rates[1:]}
+def _run_in_process(run: Run, test: TestPlan) -> ResultRow:
+    """Call `train_and_measure` in a new process, so that the peak memory is that of one model alone."""
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_train_and_send, args=(run, test, sender))
+    row: ResultRow | None = None
+    with stop_signals() as stop:
+        process.start()
+        sender.close()
+        try:
+            terminated = False
+            while not receiver.poll(0.2):
+                if stop and not terminated:
+                    process.terminate()  # it saves a checkpoint and exits
+                    terminated = True
+            row = receiver.recv()
+        except EOFError:
+            pass  # the process ended without sending a result
+        finally:
+            if row is None and process.is_alive():
+                process.terminate()
+            process.join()
+    if stop:
+        raise Stopped(stop.signal_number or 0, 0)
+    return row or {"error": f"its process ended with exit code {process.exitcode}; it may have run out of memory"}
 
 
-def _by_layer(n_layers: int) -> list[Aligner]:
-    """The mean of all layers, and then each"""
-    return [Aligner(), *(Aligner(layer=layer) for layer in range(n_layers))]
-
-
-def peak_memory() -> int:
-    """The most bytes of memory that this process has held."""
-    status = Path("/proc/self/status")
-    if status.is_file():  # getrusage would count what the process that started this one held
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
-        if found:
-            return 1024 * int(found[1])
-    import resource
-
-    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return size if sys.platform == "darwin" else 1024 * size
-
-
-def _scores(test_set: TestSet, hypotheses: Sequence[str], rows: Sequence[int], test: Test) -> dict[str, float]:
-    chosen, right = [hypotheses[i] for i in rows], [test_set.references[i] for i in rows]
-    scores = corpus_scores(chosen, right, ScoreOptions(test.tokenize), names=("BLEU", "chrF2"))
-    exact = 100.0 * sum(h == r for h, r in zip(chosen, right, strict=True)) / len(right)
-    return {"bleu": scores["BLEU"].score, "chrf": scores["chrF2"].score, "exact": exact}
-
-
-def _steps_done(folder: Path) -> int:
-    return max((checkpoint.step for checkpoint in Checkpoints(folder / "checkpoints", 1).all()), default=0)
+def _train_and_send(run: Run, test: TestPlan, sender: Connection) -> None:
+    """Send the result or, as the row's `error`, why there is none. Runs in the new process."""
+    os.setpgrp()  # Ctrl-C reaches only the parent, which passes it on once
+    row: ResultRow
+    try:
+        row = train_and_measure(run, test)
+        draw_curves(run.out)
+    except UserError as error:
+        row = {"error": str(error)}
+    except Stopped:
+        row = {"error": "stopped"}
+    except Exception as error:
+        path = run.out / "error.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, traceback.format_exc().encode())
+        row = {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]} (see {path})"}
+    sender.send(row)

@@ -1,4 +1,4 @@
-"""Time and memory of one layer against the length of the sequence, with the exponents they grow by."""
+"""Time and memory of one layer by sequence length L, and the exponents p of their growth, ∝ L^p."""
 
 import json
 import time
@@ -25,8 +25,8 @@ _HEADS = Heads(D_MODEL, N_HEADS)
 _MARKERS = "osD^v"
 
 
-class Plain(nn.Module):
-    """Causal attention by its equation, which holds all the weights."""
+class PlainAttention(nn.Module):
+    """Causal attention computed by its equation, with all weights in memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class Plain(nn.Module):
         return y
 
 
-class First(nn.Module):
-    """A layer that gives a pair, of which the first is its output."""
+class FirstOutput(nn.Module):
+    """The first of the two values that a layer returns."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -50,24 +50,26 @@ class First(nn.Module):
 
 
 LAYERS: dict[str, Callable[[], nn.Module]] = {
-    "GRU": lambda: First(Recurrent("gru", D_MODEL, D_MODEL, 1, 0.0)),
-    "attention, plain": Plain,
-    "attention, fused": lambda: First(SelfAttention(_HEADS, causal=True)),
-    "linear attention": lambda: First(LinearAttention(_HEADS, causal=True, feature="elu")),
-    "state space": lambda: First(StateSpace(D_MODEL, d_state=16)),
+    "GRU": lambda: FirstOutput(Recurrent("gru", D_MODEL, D_MODEL, 1, 0.0)),
+    "attention, plain": PlainAttention,
+    "attention, fused": lambda: FirstOutput(SelfAttention(_HEADS, causal=True)),
+    "linear attention": lambda: FirstOutput(LinearAttention(_HEADS, causal=True, feature="elu")),
+    "state space": lambda: FirstOutput(StateSpace(D_MODEL, d_state=16)),
 }
-"""All of them causal, d_model 64 and 4 heads, from [1, L, 64] to [1, L, 64]"""
+"""Causal layers with d_model 64 and 4 heads, from [1, L, 64] to [1, L, 64]"""
 
 
 @dataclass
-class Curve:
+class ScalingCurve:
+    """Measurements of one layer, one per sequence length."""
+
     name: str
     device: str
     lengths: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    """Forward and backward, median of the repetitions"""
+    """Of a forward and a backward pass: the median of several"""
     memory: list[int] = field(default_factory=list)
-    """Bytes: on a CPU what is kept for the backward pass, on a GPU the peak beyond what was there before"""
+    """Bytes: on a CPU what is saved for the backward pass, on a GPU the peak above the memory in use before"""
 
     @property
     def time_exponent(self) -> float | None:
@@ -78,21 +80,21 @@ class Curve:
         return exponent(self.lengths, self.memory)
 
 
-def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: str | None = None) -> list[Curve]:
-    """A curve a layer. A layer leaves the longer lengths out when they would take more than its share of the time."""
-    place, curves = device_named(device), []
+def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: str | None = None) -> list[ScalingCurve]:
+    """Measure every layer. Lengths for which a layer would need more than its share of the time are left out."""
+    torch_device, curves = device_named(device), []
     share = max_seconds / len(LAYERS)
     for name, make in LAYERS.items():
         torch.manual_seed(0)
-        layer, curve = make().to(place), Curve(name, place.type)
+        layer, curve = make().to(torch_device), ScalingCurve(name, torch_device.type)
         started = time.perf_counter()
         for length in lengths:
-            seconds, memory = _measure(layer, length, place, share / 4)
+            seconds, memory = _measure(layer, length, torch_device, share / 4)
             curve.lengths.append(length)
             curve.seconds.append(seconds)
             curve.memory.append(memory)
-            # The next one is twice as long or so, and each of its passes up to four times as slow. What a first pass
-            # takes beyond that, as loading kernels, does not come again.
+            # The next length is about twice this one: a pass takes up to four times as long, and there are about four
+            # passes (a warm-up, at least one that counts, one for the memory). Kernels need not be loaded again.
             if 16 * seconds > share or time.perf_counter() - started > share:
                 break
         curves.append(curve)
@@ -100,7 +102,10 @@ def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: s
 
 
 def exponent(lengths: Sequence[int], values: Sequence[float]) -> float | None:
-    """p of value ∝ length^p by least squares over the upper half of the lengths, where the longest terms rule"""
+    """Fit value ∝ length^p by least squares and return p.
+
+    Only the upper half of the lengths is used, where the fastest growing term dominates.
+    """
     n = max(2, (len(lengths) + 1) // 2)
     if len(lengths) < 2 or min(values) <= 0:
         return None
@@ -108,38 +113,38 @@ def exponent(lengths: Sequence[int], values: Sequence[float]) -> float | None:
 
 
 def saved_bytes(layer: nn.Module, x: Tensor) -> int:
-    """What the forward pass keeps for the backward pass: each storage once, parameters and input not counted."""
+    """Return the bytes that the forward pass saves for the backward pass, without parameters and input."""
     known = {t.untyped_storage().data_ptr() for t in (*layer.parameters(), x)}
-    found: dict[int, int] = {}
-    held: list[Tensor] = []  # what is freed could give its address to another
+    sizes: dict[int, int] = {}  # by address, so that each storage counts once
+    alive: list[Tensor] = []  # if a tensor were freed, another one could get its address
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in known:
-            found[storage.data_ptr()] = storage.nbytes()
-        held.append(tensor)
+            sizes[storage.data_ptr()] = storage.nbytes()
+        alive.append(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         layer(x)
-    return sum(found.values())
+    return sum(sizes.values())
 
 
 def _measure(layer: nn.Module, length: int, device: torch.device, limit: float) -> tuple[float, int]:
-    """Seconds of a forward and backward pass, and bytes of memory"""
+    """Return the seconds of a forward and backward pass, and the bytes of memory."""
     x = torch.randn(1, length, D_MODEL, device=device, requires_grad=True)
-    first = _once(layer, x)  # what happens only once, as choosing kernels, is not counted
+    first = _time_pass(layer, x)  # not counted: it also loads and chooses kernels
     repeats = _REPEATS if _REPEATS * first < limit else 1
-    seconds = median(_once(layer, x) for _ in range(repeats))
+    seconds = median(_time_pass(layer, x) for _ in range(repeats))
     if device.type != "cuda":
         return seconds, saved_bytes(layer, x)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
-    _once(layer, x)
+    _time_pass(layer, x)
     return seconds, torch.cuda.max_memory_allocated(device) - before
 
 
-def _once(layer: nn.Module, x: Tensor) -> float:
+def _time_pass(layer: nn.Module, x: Tensor) -> float:
     start = time.perf_counter()
     layer(x).sum().backward()
     if x.is_cuda:
@@ -150,8 +155,8 @@ def _once(layer: nn.Module, x: Tensor) -> float:
     return seconds
 
 
-def save_scaling(curves: Sequence[Curve], folder: Path) -> tuple[str, list[Path]]:
-    """scaling.json and, where matplotlib is installed, scaling.png and .svg → the table, the files"""
+def save_scaling(curves: Sequence[ScalingCurve], folder: Path) -> tuple[str, list[Path]]:
+    """Write scaling.json and, with matplotlib, scaling.png and .svg. Return the table as text and the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     tree = [
         {**vars(curve), "time_exponent": curve.time_exponent, "memory_exponent": curve.memory_exponent}
@@ -162,29 +167,30 @@ def save_scaling(curves: Sequence[Curve], folder: Path) -> tuple[str, list[Path]
     return to_text(curves), [path, *draw_scaling(curves, folder)]
 
 
-def to_text(curves: Sequence[Curve]) -> str:
-    """The exponents, and what was measured at the greatest length of each"""
+def to_text(curves: Sequence[ScalingCurve]) -> str:
+    """Return a table of the exponents, and of time and memory at the greatest length of each layer."""
     head = f"{'layer':18}{'time ∝ L^':>10}{'memory ∝ L^':>13}{'greatest L':>12}{'ms':>11}{'MiB':>10}"
     rows = [
-        f"{c.name:18}{_shown(c.time_exponent):>10}{_shown(c.memory_exponent):>13}{c.lengths[-1]:>12,}"
+        f"{c.name:18}{_format_exponent(c.time_exponent):>10}{_format_exponent(c.memory_exponent):>13}{c.lengths[-1]:>12,}"
         f"{1000 * c.seconds[-1]:>11,.1f}{c.memory[-1] / 2**20:>10,.1f}"
         for c in curves
     ]
     return "\n".join([head, *rows])
 
 
-def draw_scaling(curves: Sequence[Curve], folder: Path) -> list[Path]:
+def draw_scaling(curves: Sequence[ScalingCurve], folder: Path) -> list[Path]:
+    """Draw time and memory by length, with logarithmic axes."""
     if not can_draw():
         return []
     figure = new_figure(9.5, 4.0)
     times, memories = figure.subplots(1, 2)
     for curve, marker in zip(curves, _MARKERS, strict=False):
         milliseconds = [1000 * s for s in curve.seconds]
-        _line(times, curve, milliseconds, curve.time_exponent, marker)
-        _line(memories, curve, [b / 2**20 for b in curve.memory], curve.memory_exponent, marker)
+        _draw_line(times, curve, milliseconds, curve.time_exponent, marker)
+        _draw_line(memories, curve, [b / 2**20 for b in curve.memory], curve.memory_exponent, marker)
     times.set(ylabel="milliseconds", title="Time, forward and backward")
     peak = curves[0].device == "cuda"
-    memories.set(ylabel="MiB", title="Memory at the peak" if peak else "Memory kept for the backward pass")
+    memories.set(ylabel="MiB", title="Peak memory" if peak else "Memory saved for the backward pass")
     ticks = sorted({length for curve in curves for length in curve.lengths})
     for axes in (times, memories):
         axes.set(xscale="log", yscale="log", xlabel="length L")
@@ -196,10 +202,10 @@ def draw_scaling(curves: Sequence[Curve], folder: Path) -> list[Path]:
     return [save_figure(figure, folder / f"scaling.{kind}") for kind in ("png", "svg")]
 
 
-def _line(axes: Any, curve: Curve, values: Sequence[float], power: float | None, marker: str) -> None:
-    label = f"{curve.name}  $L^{{{_shown(power)}}}$"
+def _draw_line(axes: Any, curve: ScalingCurve, values: Sequence[float], power: float | None, marker: str) -> None:
+    label = f"{curve.name}  $L^{{{_format_exponent(power)}}}$"
     axes.plot(curve.lengths, values, marker=marker, markersize=4.5, linewidth=1.4, label=label)
 
 
-def _shown(power: float | None) -> str:
-    return "–" if power is None else f"{power:.2f}"
+def _format_exponent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"

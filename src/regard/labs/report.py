@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.compare.report import table
+from regard.compare.report import markdown_table
 from regard.files import write_atomically
 from regard.labs.plot import draw_lab
 from regard.labs.result import LabResult
@@ -28,7 +28,9 @@ class LabRun:
 
 def to_text(session: LabRun) -> str:
     found = session.found
-    return "\n\n".join([found.question, found.setup, table(found.table[0], found.table[1:]), "\n".join(found.answer)])
+    return "\n\n".join(
+        [found.question, found.setup, markdown_table(found.table[0], found.table[1:]), "\n".join(found.answer)]
+    )
 
 
 def save_session(session: LabRun, folder: Path) -> list[Path]:
@@ -46,7 +48,7 @@ def to_markdown(session: LabRun, picture: Path | None) -> str:
         f"# {found.question}",
         found.setup,
         f"```sh\n{session.command}\n```",
-        table(found.table[0], found.table[1:]),
+        markdown_table(found.table[0], found.table[1:]),
         *([f"![{found.panels[0].title}]({picture.name})"] if picture else []),
         " ".join(found.answer),
         f"This run took {session.seconds:.2g} seconds. All labs: [README.md](README.md).",
@@ -57,7 +59,7 @@ def to_markdown(session: LabRun, picture: Path | None) -> str:
 def save_index(sessions: Sequence[LabRun], folder: Path) -> Path:
     """README.md: every lab with its question and how long it took"""
     rows = [(f"[{s.found.question}]({s.name}.md)", s.name, f"{s.seconds:.2g}") for s in sessions]
-    text = "\n\n".join([_INDEX, table(("question", "lab", "seconds"), rows)])
+    text = "\n\n".join([_INDEX, markdown_table(("question", "lab", "seconds"), rows)])
     path = folder / "README.md"
     write_atomically(path, f"{text}\n".encode())
     return path
