@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from regard.compare.measure import length_buckets
 from regard.compare.plan import split_recipes
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair
 from regard.train.log import read_metrics
@@ -17,9 +16,7 @@ from regard.train.run import Run, train
 from tests.cli.command import failed_in_one_line, regard, toy_files
 
 
-def test_length_buckets_and_recipe_lists() -> None:
-    sources = ["a", "a b", "a b c", "a b c d e f"]
-    assert length_buckets(sources, (1, 3, 4)) == [("1", [0]), ("2–3", [1, 2]), ("5+", [3])]
+def test_a_comma_in_brackets_does_not_separate_recipes() -> None:
     assert split_recipes("a, b+x.y=[1,2],c") == ["a", "b+x.y=[1,2]", "c"]
 
 

@@ -65,8 +65,8 @@ def evaluate(
     Translators: BLEU, chrF and TER by sacreBLEU. Language models: perplexity. Classifiers: accuracy. Captioners:
     exact matches and BLEU.
     """
-    from regard.evaluate.judge import judge
     from regard.evaluate.metrics import ScoreOptions
+    from regard.evaluate.run import evaluate_model
     from regard.evaluate.translation import evaluate as run_evaluation
     from regard.evaluate.translation import read_test_set
     from regard.files import write_atomically
@@ -77,7 +77,7 @@ def evaluate(
     for_pairs["--alignments"] = alignments
     _reject_unused(len(files), for_pairs, {"--stride": stride, "--regions": regions})
     if len(files) == 1:
-        result = judge(folder, files[0], check_device(device), stride, regions)
+        result = evaluate_model(folder, files[0], check_device(device), stride, regions)
         print_line(json.dumps(result.to_json(), indent=2) if as_json else result.to_text())
         return
     if len(files) != 2:

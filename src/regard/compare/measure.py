@@ -14,7 +14,8 @@ import torch
 from regard.alignment.aligner import Aligner
 from regard.alignment.evaluate import AlignmentErrors, watch_pairs
 from regard.data.word_alignments import read_alignments
-from regard.evaluate.metrics import ScoreOptions, corpus_scores
+from regard.evaluate.buckets import length_buckets
+from regard.evaluate.metrics import ScoreOptions, score_texts
 from regard.evaluate.translation import TestSet, read_test_set
 from regard.files import write_atomically
 from regard.pipelines.load import load_translator
@@ -110,7 +111,9 @@ def measure(translator: Translator, test: TestPlan, output: Path) -> ResultRow:
     write_atomically(output, "".join(f"{line}\n" for line in hypotheses).encode())
 
     def scores(indices: Sequence[int]) -> QualityScores:
-        return _score([hypotheses[i] for i in indices], [test_set.references[i] for i in indices], test.tokenize)
+        references = [test_set.references[i] for i in indices]
+        values = score_texts([hypotheses[i] for i in indices], references, test.tokenize)
+        return {"bleu": values.bleu, "chrf": values.chrf, "exact": values.exact}
 
     overall = scores(range(len(hypotheses)))
     row: ResultRow = {
@@ -119,25 +122,13 @@ def measure(translator: Translator, test: TestPlan, output: Path) -> ResultRow:
         "chrf": overall["chrf"],
         "exact": overall["exact"],
         "by_length": [
-            {"words": words, "sentences": len(indices), **scores(indices)}
-            for words, indices in length_buckets(test_set.sources, test.edges)
+            {"words": bucket.label, "sentences": len(bucket.rows), **scores(bucket.rows)}
+            for bucket in length_buckets(test_set.sources, test.edges)
         ],
     }
     if test.alignments:
         row |= alignment_error_rates(translator, test_set, test.alignments)
     return row
-
-
-def length_buckets(sources: Sequence[str], edges: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """(`6–10`, the sources of so many words) for every bucket that is not empty"""
-    lengths = [len(source.split()) for source in sources]
-    buckets, low = [], 1
-    for high in (*edges, None):
-        rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
-        if rows:
-            buckets.append((f"{low}+" if high is None else str(low) if low == high else f"{low}–{high}", rows))
-        low = (high or 0) + 1
-    return buckets
 
 
 def alignment_error_rates(translator: Translator, test_set: TestSet, path: Path) -> ResultRow:
@@ -163,12 +154,6 @@ def peak_memory() -> int:
 
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size if sys.platform == "darwin" else 1024 * size
-
-
-def _score(hypotheses: Sequence[str], references: Sequence[str], tokenize: str) -> QualityScores:
-    scores = corpus_scores(hypotheses, references, ScoreOptions(tokenize), names=("BLEU", "chrF2"))
-    exact = 100.0 * sum(h == r for h, r in zip(hypotheses, references, strict=True)) / len(references)
-    return {"bleu": scores["BLEU"].score, "chrf": scores["chrF2"].score, "exact": exact}
 
 
 def _updates_done(folder: Path) -> int:

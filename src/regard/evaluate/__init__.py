@@ -1,1 +1,1 @@
-"""Metrics, validation during training, and evaluation on test data."""
+"""Metrics, validation during training and evaluation on test data."""

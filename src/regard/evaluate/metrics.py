@@ -1,4 +1,4 @@
-"""How good translations are: BLEU, chrF and TER through sacreBLEU, with the signatures that make them comparable."""
+"""Scores for generated text: BLEU, chrF and TER by sacreBLEU with their signatures, and exact match."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,22 @@ from sacrebleu.significance import PairedTest
 
 from regard.errors import UserError
 
-TOKENIZERS = ("13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200")
-_LENGTHS = (10, 20, 30, 40)
+BLEU_TOKENIZERS = ("13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200")
 
 
 @dataclass(frozen=True)
 class ScoreOptions:
+    """Options of BLEU. chrF and TER always use their defaults, as in the sacrebleu command."""
+
     tokenize: str = "13a"
     lowercase: bool = False
-    """Of BLEU; the others have their own conventions, as in the sacrebleu command."""
 
     def __post_init__(self) -> None:
-        if self.tokenize not in TOKENIZERS:
-            raise UserError(f"--tokenize {self.tokenize}: choose one of {', '.join(TOKENIZERS)}")
+        if self.tokenize not in BLEU_TOKENIZERS:
+            raise UserError(f"--tokenize {self.tokenize}: choose one of {', '.join(BLEU_TOKENIZERS)}")
 
     def metrics(self) -> dict[str, Any]:
+        """Return the sacreBLEU metrics by name."""
         return {
             # force: sacreBLEU otherwise prints a warning about text that looks tokenised
             "BLEU": BLEU(tokenize=self.tokenize, lowercase=self.lowercase, force=True),
@@ -36,14 +37,31 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class MetricScore:
+    """A corpus score and the sacreBLEU signature that makes it comparable."""
+
     score: float
     signature: str
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """BLEU, chrF and exact match of generated texts, each from 0 to 100."""
+
+    bleu: float
+    chrf: float
+    exact: float
+    """Percentage of texts that equal their reference"""
+    signature: str
+    """sacreBLEU's signature of the BLEU score"""
+
+    def by_name(self) -> dict[str, float]:
+        return {"bleu": self.bleu, "chrf": self.chrf, "exact": self.exact}
 
 
 def corpus_scores(
     hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions, names: Sequence[str] = ()
 ) -> dict[str, MetricScore]:
-    """name → Score, of the metrics `names` or all of them"""
+    """Compute the metrics called `names`, or all of them, over a corpus."""
     scores = {}
     for name, metric in options.metrics().items():
         if not names or name in names:
@@ -52,25 +70,17 @@ def corpus_scores(
     return scores
 
 
-def bleu_by_length(
-    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions
-) -> list[tuple[str, int, float]]:
-    """(words of the source, sentences, BLEU) for 1–10, 11–20, … words"""
-    rows, low = [], 1
-    lengths = [len(source.split()) for source in sources]
-    for high in (*_LENGTHS, max([*lengths, _LENGTHS[-1] + 1])):
-        chosen = [i for i, n in enumerate(lengths) if low <= n <= high]
-        if chosen:
-            hyp, ref = [hypotheses[i] for i in chosen], [references[i] for i in chosen]
-            bleu = corpus_scores(hyp, ref, options, names=("BLEU",))["BLEU"].score
-            rows.append((f"{low}–{high}" if high in _LENGTHS else f"over {low - 1}", len(chosen), bleu))
-        low = high + 1
-    return rows
+def score_texts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> TextScores:
+    """Compute BLEU, chrF and exact match of texts against one reference each."""
+    scores = corpus_scores(hypotheses, references, ScoreOptions(tokenize), names=("BLEU", "chrF2"))
+    matches = sum(h == r for h, r in zip(hypotheses, references, strict=True))
+    bleu = scores["BLEU"]
+    return TextScores(bleu.score, scores["chrF2"].score, 100.0 * matches / len(references), bleu.signature)
 
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """A metric of this system against the baseline's, with the paired bootstrap's p-value."""
+    """One metric of the baseline and of the system, with the p-value of the paired bootstrap test."""
 
     metric: str
     baseline: float
@@ -78,10 +88,10 @@ class BootstrapResult:
     p_value: float
 
 
-def compare(
+def paired_bootstrap(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str], options: ScoreOptions
 ) -> list[BootstrapResult]:
-    """Paired bootstrap resampling (Koehn 2004), 1,000 samples, as `sacrebleu --paired-bs`."""
+    """Run paired bootstrap resampling (Koehn 2004) with 1,000 samples, like `sacrebleu --paired-bs`."""
     test = PairedTest(
         [("baseline", list(baseline)), ("system", list(system))],
         options.metrics(),
@@ -91,7 +101,7 @@ def compare(
     )
     results: dict[str, Any] = test()[1]
     return [
-        # Of two equal scores sacreBLEU's count of better samples would be 0, and the difference "significant".
+        # For two equal scores sacreBLEU counts 0 better samples and would report the difference as significant.
         BootstrapResult(name, base.score, ours.score, 1.0 if base.score == ours.score else ours.p_value)
         for name, (base, ours) in results.items()
         if name != "System"

@@ -1,18 +1,22 @@
-"""A model judged on a test set."""
+"""Evaluation of translators on a test set of sources and references."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data.corpus import read_lines
 from regard.errors import UserError
-from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, bleu_by_length, compare, corpus_scores
+from regard.evaluate.buckets import length_buckets
+from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, corpus_scores, paired_bootstrap
 from regard.pipelines.translator import Translator
+
+_LENGTH_LIMITS = (10, 20, 30, 40)  # words of the source
 
 
 @dataclass(frozen=True)
 class TestSet:
-    __test__ = False  # not a test of pytest's
+    __test__ = False  # not a pytest class
 
     sources: list[str]
     references: list[str]
@@ -22,7 +26,9 @@ class TestSet:
 class Evaluation:
     scores: dict[str, MetricScore]
     by_length: list[tuple[str, int, float]]
+    """(words of the source, sentences, BLEU)"""
     comparison: list[BootstrapResult]
+    """Paired bootstrap against a baseline; empty without one"""
     hypotheses: list[str]
 
     def to_json(self) -> dict[str, Any]:
@@ -46,7 +52,8 @@ class Evaluation:
 
 
 def read_test_set(src: Path, ref: Path) -> TestSet:
-    sources, references = _read(src), _read(ref)
+    """Read sources and references from two line-aligned files, plain or gzipped."""
+    sources, references = _read_text_lines(src), _read_text_lines(ref)
     if len(sources) != len(references):
         raise UserError(f"{src} has {len(sources):,} lines but {ref} has {len(references):,}; they must correspond")
     if not sources:
@@ -61,12 +68,12 @@ def evaluate(
     baseline: Translator | None = None,
     decode: dict[str, Any] | None = None,
 ) -> Evaluation:
-    """Translate the test set and score it, against a second model too if there is one."""
+    """Translate the test set and score it; with a baseline, test whether the difference is significant."""
     hypotheses = [t.text for t in translator.translate(test_set.sources, **(decode or {}))]
     comparison = []
     if baseline:
         others = [t.text for t in baseline.translate(test_set.sources, **(decode or {}))]
-        comparison = compare(others, hypotheses, test_set.references, options)
+        comparison = paired_bootstrap(others, hypotheses, test_set.references, options)
     return Evaluation(
         corpus_scores(hypotheses, test_set.references, options),
         bleu_by_length(test_set.sources, hypotheses, test_set.references, options),
@@ -75,7 +82,20 @@ def evaluate(
     )
 
 
-def _read(path: Path) -> list[str]:
+def bleu_by_length(
+    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions
+) -> list[tuple[str, int, float]]:
+    """Return (words of the source, sentences, BLEU) for sources of 1–10, 11–20, … words."""
+    rows = []
+    for bucket in length_buckets(sources, _LENGTH_LIMITS):
+        hyp, ref = [hypotheses[i] for i in bucket.rows], [references[i] for i in bucket.rows]
+        bleu = corpus_scores(hyp, ref, options, names=("BLEU",))["BLEU"].score
+        label = f"over {bucket.low - 1}" if bucket.high is None else bucket.label
+        rows.append((label, len(bucket.rows), bleu))
+    return rows
+
+
+def _read_text_lines(path: Path) -> list[str]:
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard.data.batch import Batch
 from regard.data.images import CaptionFile, ImageBatches, ImageStore, collate_images
 from regard.errors import UserError
-from regard.evaluate.answers import AnswerValidator
+from regard.evaluate.validation import GenerationValidator
 from regard.models import Model
 from regard.pipelines.captioner import Captioner
 from regard.search.decode import DecodeConfig
@@ -79,7 +79,7 @@ def _pictures(paths: tuple[Path, ...]) -> CaptionFile:
 
 
 @dataclass(frozen=True)
-class CaptionValidator(AnswerValidator):
+class CaptionValidator(GenerationValidator):
     """The validation captions; a picture is named by its file."""
 
     store: ImageStore
@@ -87,7 +87,7 @@ class CaptionValidator(AnswerValidator):
     def batches(self) -> Iterator[Batch]:
         return self._first(len(self.rows))
 
-    def answers(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
+    def generate(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
         captioner = Captioner(model, self.tokenizers, config, device)
         for batch in self._first(len(self.texts)):
             yield from (caption.text for caption in captioner.of_batch(batch))

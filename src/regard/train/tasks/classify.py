@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from regard.data.batch import Batch, collate_labels
 from regard.data.batching import PairBatches
 from regard.data.corpus import CorpusReport, SentencePair
 from regard.errors import UserError
+from regard.evaluate.classification import label_scores
 from regard.evaluate.validation import Validation, ValidConfig, fingerprint_rows, mean_loss
 from regard.models import Model
 from regard.pipelines.classifier import Classifier
@@ -87,13 +87,3 @@ class LabelValidator:
         rows, store = self.split.valid_rows, self.split.valid
         for i in range(0, len(rows), 256):
             yield collate_labels(store.src(rows[i : i + 256]), store.tgt(rows[i : i + 256]), None)
-
-
-def label_scores(labels: Sequence[str], answers: Sequence[str]) -> dict[str, float]:
-    """Accuracy, and the mean over the labels of F1 = 2 PR / (P + R) (macro), in per cent"""
-    gold, given = np.asarray(labels), np.asarray(answers)
-    each = []
-    for label in sorted(set(labels)):
-        hits = int(((gold == label) & (given == label)).sum())
-        each.append(2 * hits / int((gold == label).sum() + (given == label).sum()))
-    return {"accuracy": 100.0 * float((gold == given).mean()), "f1": 100.0 * float(np.mean(each))}

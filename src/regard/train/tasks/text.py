@@ -1,21 +1,19 @@
 """Plain text: a language model learns what comes next, an encoder what was hidden."""
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch
 from regard.data.batching import BatchConfig
 from regard.data.corpus import CorpusReport
-from regard.data.text_store import MaskedBatches, TextBatches, TextFiles, TextStore, open_text, windows
+from regard.data.text_store import MaskedBatches, TextBatches, TextFiles, TextStore, open_text
 from regard.errors import UserError
+from regard.evaluate.language_model import perplexity_scores, window_batches
 from regard.evaluate.validation import Validation, ValidConfig, mean_loss
 from regard.models import Model
 from regard.text.tokenizer import Tokenizer, TokenizerPair, train_tokenizer
@@ -114,27 +112,9 @@ class TextValidator:
 
     def __call__(self, model: Model, device: torch.device, check_stop: Callable[[], None]) -> Validation:
         model.eval()
-        batches = text_batches(self.store, self.context, self.context, self.batch.tokens)
+        batches = window_batches(self.store, self.context, self.context, self.batch.tokens)
         loss = mean_loss(model, batches, device, check_stop)
-        return Validation(loss, -loss, text_scores(loss, self.store, self.tokenizer))
-
-
-def text_scores(loss: float, store: TextStore, tokenizer: Tokenizer) -> dict[str, float]:
-    """Perplexity a token, and bits per byte, which compares models of other tokenizers.
-
-    A tokenizer that loses white space would have its bytes for nothing, so that the second is left out.
-    """
-    scores = {"perplexity": math.exp(min(loss, 700.0))}
-    if tokenizer.lossless and store.n_bytes:
-        scores["bits_per_byte"] = loss * len(store) / math.log(2) / store.n_bytes
-    return scores
-
-
-def text_batches(store: TextStore, context: int, stride: int, tokens: int) -> Iterator[Batch]:
-    waiting = windows(store.ids, context, stride)
-    while rows := list(islice(waiting, max(1, tokens // context))):
-        tgt_in, tgt_out = (torch.from_numpy(np.stack(side)) for side in zip(*rows, strict=True))
-        yield Batch(torch.empty(len(rows), 0, dtype=torch.int64), tgt_in, tgt_out)
+        return Validation(loss, -loss, perplexity_scores(loss, self.store, self.tokenizer))
 
 
 @dataclass(frozen=True)

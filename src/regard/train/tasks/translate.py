@@ -14,7 +14,7 @@ from regard.data.corpus import Corpus, CorpusReport, SentencePair
 from regard.data.pair_store import PairStore, open_store
 from regard.data.word_alignments import AlignmentGuide
 from regard.errors import UserError
-from regard.evaluate.answers import AnswerValidator
+from regard.evaluate.validation import GenerationValidator
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
 from regard.pipelines.translator import Translator
@@ -125,7 +125,7 @@ def no_pairs(corpus: Corpus) -> str:
 
 
 @dataclass(frozen=True)
-class TranslationValidator(AnswerValidator):
+class TranslationValidator(GenerationValidator):
     """The validation pairs as ids (for the loss) and as texts (for BLEU)."""
 
     store: PairStore
@@ -137,7 +137,7 @@ class TranslationValidator(AnswerValidator):
         for chosen in plan(lengths, self.batch_tokens, np.random.Philox(0)):
             yield collate(self.store.src(self.rows[chosen]), self.store.tgt(self.rows[chosen]))
 
-    def answers(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
+    def generate(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
         assert not isinstance(model, EncoderOnly)
         translator = Translator(model, self.tokenizers, config, device)
         return (translation.text for translation in translator.stream(src for src, _ in self.texts))

@@ -1,0 +1,35 @@
+import torch
+from torch.nn import functional as F
+
+from regard.evaluate.validation import Validation, mean_loss, negative_log_likelihood
+from regard.text.vocab import PAD
+from tests.conftest import random_batch, tiny_model
+
+NAN = float("nan")
+
+
+def test_negative_log_likelihood_is_torchs_cross_entropy() -> None:
+    torch.manual_seed(0)
+    logits, targets = torch.randn(3, 5, 11, dtype=torch.float64), torch.randint(1, 11, (3, 5))
+    targets[1, 3:] = PAD
+    expected = F.cross_entropy(logits.mT, targets, ignore_index=PAD, reduction="sum")
+    torch.testing.assert_close(negative_log_likelihood(logits, targets), expected)
+    half = negative_log_likelihood(logits.bfloat16(), targets)
+    assert half.dtype == torch.float32, "half precision is summed in float32"
+
+
+def test_mean_loss_does_not_depend_on_how_rows_are_batched() -> None:
+    model, cpu = tiny_model(), torch.device("cpu")
+    batch = random_batch([(3, 5), (9, 7), (4, 2)])
+    parts = [batch.select(torch.tensor([0, 2])), batch.select(torch.tensor([1]))]
+    calls: list[None] = []
+    apart = mean_loss(model, parts, cpu, lambda: calls.append(None))
+    assert len(calls) == 2
+    assert abs(apart - mean_loss(model, [batch], cpu, lambda: None)) < 1e-12
+
+
+def test_validations_are_ordered_by_rank_then_loss_and_nan_is_worst() -> None:
+    worst, broken, weak, fair, best = [
+        Validation(loss, rank, {}).order for loss, rank in ((NAN, NAN), (NAN, 1.0), (2.0, 1.0), (1.0, 1.0), (9.0, 2.0))
+    ]
+    assert sorted([best, weak, worst, fair, broken]) == [worst, broken, weak, fair, best]
