@@ -15,7 +15,8 @@ SOURCES = sorted((ROOT / "src" / "regard").rglob("*.py"))
 
 # A module may import from layers above its own and from its own package; the longest matching name decides.
 LAYERS = [
-    {"errors", "config", "files", "__init__"},
+    {"errors", "__init__"},
+    {"config", "files"},
     {"text"},
     {"data"},
     {"nn"},
