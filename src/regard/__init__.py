@@ -1,4 +1,4 @@
-"""regard: train your own translator, see why it says what it says.
+"""regard: train your own translator, and see why it says what it says.
 
 The public names are loaded on first use, so that `import regard` and `regard --help` do not wait for torch.
 """
@@ -10,6 +10,7 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard import models
+    from regard.models.record import AttentionRecord
     from regard.nn.attention import attend
     from regard.pipelines.captioner import Captioner
     from regard.pipelines.classifier import Classifier
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AttentionRecord",
     "Captioner",
     "Classifier",
     "Generator",
@@ -30,12 +32,13 @@ __all__ = [
     "models",
 ]
 
-_HOMES = {
+_MODULES = {
     "load": "regard.pipelines.load",
     "Translator": "regard.pipelines.translator",
     "Generator": "regard.pipelines.generator",
     "Classifier": "regard.pipelines.classifier",
     "Captioner": "regard.pipelines.captioner",
+    "AttentionRecord": "regard.models.record",
     "attend": "regard.nn.attention",
 }
 
@@ -43,6 +46,6 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "models":
         return import_module("regard.models")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from regard.explain.model_input import ModelInput, names
 from regard.explain.number_format import number
 from regard.explain.similarity import COSINE, DEVICE, FRUIT, vectors
 from regard.nn.attention import AttentionTrace, attend_traced
-from regard.nn.normalise import divided_by_sum, softmax
+from regard.nn.normalise import divide_by_sum, softmax
 from regard.nn.scores import Cosine
 
 SLIDESUM = (0.57, 0.43)
@@ -21,7 +21,7 @@ def mixing() -> Explanation:
     x, device = vectors(*FRUIT), vectors(*DEVICE)
     by_sum, by_softmax = (attend_traced(x, x, x, "cosine", normalise=how) for how in ("sum", "softmax"))
     phone = attend_traced(device, device, device, "cosine", normalise="sum")
-    rounded = divided_by_sum(by_sum.scores.round(decimals=2), None)
+    rounded = divide_by_sum(by_sum.scores.round(decimals=2), None)
     return Explanation(
         "A new embedding: each word becomes a mixture of its sentence",
         (

@@ -1,4 +1,4 @@
-"""The models, by name. A new one is a Config and a class in a file of its own, and a line in this table."""
+"""The models, by kind. A new model is a Config and a class in its own file, and a line in this table."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ MODELS: dict[str, tuple[type[Config], Any]] = {
 
 
 def parse_config(options: Mapping[str, Any] | Config, where: str = "model") -> ModelConfig:
-    """Options with a `kind` of the table → that model's config."""
+    """Check options, which name a `kind` of the table, and return the config of that model."""
     if isinstance(options, ModelConfig):
         return options
     if not isinstance(options, Mapping):
@@ -35,7 +35,13 @@ def parse_config(options: Mapping[str, Any] | Config, where: str = "model") -> M
 
 
 def build(config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_size: int | None = None) -> Model:
-    """A new model. `src_vocab_size` is given when the two sides have vocabularies of their own."""
+    """Build a new, untrained model. Give `src_vocab_size` when source and target have separate vocabularies.
+
+    >>> options = {"kind": "transformer", "d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
+    >>> model = build(options, vocab_size=100)
+    >>> sum(p.numel() for p in model.parameters())
+    46720
+    """
     config = parse_config(config)
     model: Model = MODELS[config.kind][1](config, vocab_size, src_vocab_size)
     return model

@@ -1,6 +1,7 @@
-"""Decoder-only: a language model, and a translator whose source stands in front of the target."""
+"""Decoder-only models: a language model, and a translator that reads the source as the start of its text."""
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +10,11 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.models.encoder_decoder import DecoderConfig, initialise, make_decoder, output_layer, stacked
-from regard.models.protocols import AttentionTraces, Decoded, token_table
-from regard.models.stack import StackConfig, StackDecoder, StackState, seen
+from regard.models.factory import DecoderConfig, initialise, layers_to_compile, make_decoder, make_output_layer
+from regard.models.head_mask import HeadMask
+from regard.models.protocols import AttentionModule, AttentionTraces, Decoded, DecoderState, token_table
+from regard.models.stack import StackConfig, StackDecoder, StackState
+from regard.nn.masks import padding_mask
 from regard.text.vocab import EOS, PAD, SEP
 
 
@@ -19,11 +22,11 @@ class DecoderOnlyConfig(Config):
     kind: Literal["decoder"] = "decoder"
     decoder: DecoderConfig = StackConfig()
     tied: bool = True
-    """One matrix for the embeddings and the output layer."""
+    """Share one matrix between embeddings and output layer."""
 
     @property
-    def concatenates(self) -> bool:
-        """Whether a source can stand in front: what pads it must be left out of what a token sees"""
+    def can_concatenate(self) -> bool:
+        """Whether the source can be put in front of the target: its padding must be masked, so softmax attention"""
         return (
             self.decoder.kind == "transformer"
             and self.decoder.attention == "softmax"
@@ -31,14 +34,16 @@ class DecoderOnlyConfig(Config):
         )
 
 
-CONCATENATION = (
-    "translation by concatenation needs softmax attention: model.decoder.kind=transformer; "
-    "the other decoders write text, or translate behind an encoder"
+CONCATENATION_ERROR = (
+    "translation by concatenation needs softmax attention: set model.decoder.kind=transformer; "
+    "the other decoders generate text, or translate with an encoder"
 )
 
 
 class DecoderOnly(nn.Module):
-    """p(y_t | y_<t), or with a source p(y_t | x, SEP, y_<t): one sequence, and only its target is asked for."""
+    """p(y_t | y_<t), or with a source p(y_t | x, SEP, y_<t): one sequence, of which only the target is predicted."""
+
+    can_hide_tokens = False
 
     def __init__(self, config: DecoderOnlyConfig, vocab_size: int, src_vocab_size: int | None = None) -> None:
         super().__init__()
@@ -48,76 +53,87 @@ class DecoderOnly(nn.Module):
         self.decoder = make_decoder(config.decoder, tokens, None)
         self.d_model = config.decoder.d_model
         self.max_len = self.decoder.max_len
-        self.concatenates = config.concatenates
-        self.has_window = self.max_len is not None or self.concatenates
-        """Whether it knows no more than so many tokens at once, and not all that it ever read"""
-        self.readout, self.output = output_layer(self.decoder.d_out, tokens, config.tied)
+        self.can_concatenate = config.can_concatenate
+        self.has_limited_context = self.max_len is not None or self.can_concatenate
+        """Whether the model sees a limited number of tokens at once, unlike a recurrent state"""
+        self.readout, self.output = make_output_layer(self.decoder.d_out, tokens, config.tied)
         initialise(self)
         if config.tied:
             self.output.weight = tokens.weight
 
-    def forward(self, batch: Batch) -> Tensor:
+    @property
+    def max_source_tokens(self) -> int | None:
+        """Most tokens of a source, leaving room for SEP, BOS and one target token; None: no limit"""
+        return None if self.max_len is None else self.max_len - 3
+
+    def forward(self, batch: Batch, head_mask: HeadMask | None = None) -> Tensor:
         """Logits [B, T, V] of each next target token"""
-        return self.output(self.readout(self._run(batch).hidden[:, batch.src.shape[1] :]))
+        hidden = self._decode(batch, head_mask=head_mask).hidden
+        return self.output(self.readout(hidden[:, batch.src.shape[1] :]))
 
-    def layers(self) -> list[nn.Module]:
-        return stacked(self.decoder)
+    def layers_to_compile(self) -> list[nn.Module]:
+        return layers_to_compile(self.decoder)
 
-    def attention(self, batch: Batch) -> AttentionTraces:
-        """Source and target are one sequence that attends to itself: `cross` is its part target × source."""
-        n, own = batch.src.shape[1], self._run(batch, need_trace=True).own
+    def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
+        """Traces; source and target are one sequence that attends to itself, and `cross` is target × source."""
+        n, traces = batch.src.shape[1], self._decode(batch, True, head_mask).self_traces
         if n == 0:
-            return AttentionTraces([], own, [])
+            return AttentionTraces([], traces, [])
         source, target = slice(None, n), slice(n, None)
         return AttentionTraces(
-            encoder=[trace.part(source, source) for trace in own],
-            decoder=[trace.part(target, target) for trace in own],
-            cross=[trace.part(target, source) for trace in own],
+            encoder=[trace.part(source, source) for trace in traces],
+            decoder=[trace.part(target, target) for trace in traces],
+            cross=[trace.part(target, source) for trace in traces],
         )
 
-    def room(self, batch: Batch) -> Tensor | None:
-        """[B]: tokens a target can have at most behind its source and BOS; None: any number"""
+    def attention_modules(self, kind: str) -> list[AttentionModule]:
+        """Attention of kind "decoder", one module per layer; other kinds are empty"""
+        return self.decoder.attention_modules(kind) if kind == "decoder" else []
+
+    def max_target_len(self, batch: Batch) -> Tensor | None:
+        """[B]: most tokens that each target can have after its source and BOS; None: no limit"""
         return None if self.max_len is None else (self.max_len - 1 - batch.lengths).clamp(min=1)
 
-    def start(self, batch: Batch) -> Any:
-        state = self.decoder.start(None, batch.size)
+    def start(self, batch: Batch, head_mask: HeadMask | None = None) -> DecoderState:
+        """Read the sources, if there are any, and return the state before the first target token."""
+        state = self.decoder.start(None, batch.size, head_mask)
         if batch.src.shape[1] == 0:
             return state
-        ids, before = in_front(batch.src)
+        ids, n_padding = pad_left(batch.src)
         stack = self._stack()
         if self.max_len is not None and ids.shape[1] + 2 > self.max_len:
             raise UserError(
-                f"a source of {ids.shape[1]} tokens leaves no place for its target among {self.max_len} learned "
-                "positions; split it, or train with model.decoder.max_len raised"
+                f"a source of {ids.shape[1]} tokens leaves no room for its target within {self.max_len} learned "
+                "positions; split it, or train with a larger model.decoder.max_len"
             )
-        return stack.read(StackState(state.layers, (), None, before), ids)[1]
+        return stack.read(replace(cast(StackState, state), n_padding=n_padding), ids)[1]
 
-    def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
-        """Read one token a row, ids [R] → log-probabilities of the next [R, V]"""
+    def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
+        """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""
         h, state = self.decoder.step(state, ids)
         return F.log_softmax(self.output(self.readout(h)).float(), dim=-1), state
 
-    def _run(self, batch: Batch, need_trace: bool = False) -> Decoded:
+    def _decode(self, batch: Batch, need_trace: bool = False, head_mask: HeadMask | None = None) -> Decoded:
         if batch.src.shape[1] == 0:
-            return self.decoder(batch.tgt_in, None, need_trace)
+            return self.decoder(batch.tgt_in, None, need_trace, head_mask)
         stack = self._stack()
-        source, before = in_front(batch.src)
+        source, n_padding = pad_left(batch.src)
         ids = torch.cat([source, batch.tgt_in], dim=1)
-        x = stack.embedding(ids, before=before)
-        return stack.decode(x, None, seen(before, ids.shape[1]), need_trace)
+        x = stack.embedding(ids, n_padding=n_padding)
+        return stack.decode(x, None, padding_mask(n_padding, ids.shape[1]), need_trace, head_mask)
 
     def _stack(self) -> StackDecoder:
-        if not self.concatenates or not isinstance(self.decoder, StackDecoder):
-            raise UserError(CONCATENATION)
+        if not self.can_concatenate or not isinstance(self.decoder, StackDecoder):
+            raise UserError(CONCATENATION_ERROR)
         return self.decoder
 
 
-def in_front(src: Tensor) -> tuple[Tensor, Tensor]:
-    """src [B, S] with padding on the right → the same with SEP for EOS and the padding on the left, and its width [B]
+def pad_left(src: Tensor) -> tuple[Tensor, Tensor]:
+    """Move padding from right to left and replace EOS by SEP;  src [B, S] → ids [B, S], padding per row [B]
 
-    So every row's target follows its source at once, and how far apart two tokens stand is the same in any batch.
+    The target then follows its source directly, and the distance between two tokens is the same in any batch.
     """
-    before = (src == PAD).sum(1)
-    places = torch.arange(src.shape[1], device=src.device) - before[:, None]
-    moved = src.gather(1, places % src.shape[1])
-    return torch.where(moved == EOS, SEP, moved), before
+    n_padding = (src == PAD).sum(1)
+    positions = torch.arange(src.shape[1], device=src.device) - n_padding[:, None]
+    moved = src.gather(1, positions % src.shape[1])
+    return torch.where(moved == EOS, SEP, moved), n_padding

@@ -1,4 +1,4 @@
-"""Encoder-only: a text in, a vector a token or one for all of it out."""
+"""Encoder-only models: classify a text, or fill in masked tokens."""
 
 from typing import Literal
 
@@ -6,8 +6,9 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.data.batch import Batch
-from regard.models.encoder_decoder import EncoderConfig, initialise, make_encoder, stacked
-from regard.models.protocols import AttentionTraces, token_table
+from regard.models.factory import EncoderConfig, initialise, layers_to_compile, make_encoder
+from regard.models.head_mask import HeadMask
+from regard.models.protocols import AttentionModule, AttentionTraces, token_table
 from regard.models.stack import StackConfig
 
 
@@ -15,7 +16,7 @@ class EncoderOnlyConfig(Config):
     kind: Literal["encoder"] = "encoder"
     encoder: EncoderConfig = StackConfig()
     head: Literal["tokens", "label"] = "tokens"
-    """What is predicted: masked tokens at their places, or one label of the whole text."""
+    """What the model predicts: masked tokens, or one label for the whole text."""
 
 
 class EncoderOnly(nn.Module):
@@ -25,27 +26,40 @@ class EncoderOnly(nn.Module):
         tokens = token_table(src_vocab_size or vocab_size, config.encoder.d_model)
         self.encoder = make_encoder(config.encoder, tokens)
         self.d_model = config.encoder.d_model
-        self.max_len = getattr(config.encoder, "longest", None)
-        self.label = config.head == "label"
+        self.max_len: int | None = getattr(config.encoder, "max_positions", None)
+        self.predicts_label = config.head == "label"
         self.dropout = nn.Dropout(config.encoder.dropout)
         self.output = nn.Linear(self.d_model, vocab_size)
         initialise(self)
-        if not self.label:
+        if not self.predicts_label:
             self.output.weight = tokens.weight
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Logits [B, S, V] of the token at each place, or [B, 1, labels]"""
-        memory = self.encoder(batch.src)
-        if self.label:
+    @property
+    def max_source_tokens(self) -> int | None:
+        """Most source tokens, not counting EOS; None: no limit"""
+        return None if self.max_len is None else self.max_len - 1
+
+    @property
+    def can_hide_tokens(self) -> bool:
+        return self.encoder.can_hide_tokens
+
+    def forward(self, batch: Batch, head_mask: HeadMask | None = None) -> Tensor:
+        """Logits [B, S, V] of the token at each position, or [B, 1, labels]"""
+        memory = self.encoder(batch.src, head_mask=head_mask)
+        if self.predicts_label:
             return self.output(self.dropout(memory.summary))[:, None]
         return self.output(memory.values)
 
     def embed(self, src: Tensor) -> Tensor:
-        """The text as one vector [B, D]: the mean over its tokens"""
+        """Encode each text as one vector [B, D], the mean over its tokens."""
         return self.encoder(src).summary
 
-    def layers(self) -> list[nn.Module]:
-        return stacked(self.encoder)
+    def layers_to_compile(self) -> list[nn.Module]:
+        return layers_to_compile(self.encoder)
 
-    def attention(self, batch: Batch) -> AttentionTraces:
-        return AttentionTraces(self.encoder(batch.src, need_trace=True).traces, [], [])
+    def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
+        return AttentionTraces(self.encoder(batch.src, True, head_mask).traces, [], [])
+
+    def attention_modules(self, kind: str) -> list[AttentionModule]:
+        """Attention of kind "encoder", one module per layer; other kinds are empty"""
+        return self.encoder.attention_modules() if kind == "encoder" else []

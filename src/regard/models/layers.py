@@ -1,17 +1,18 @@
-"""Encoder and decoder layers: tokens meet in the mixer, then each goes through the feed-forward part."""
+"""Encoder and decoder layers: a mixer, then a feed-forward layer, each with a residual connection."""
 
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 from torch import Tensor, nn
 
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention
-from regard.nn.feedforward import feed_forward
+from regard.nn.feedforward import make_feed_forward
 from regard.nn.kv_cache import KeyValue
+from regard.nn.mixers import CausalMixer, Mixer, State
 from regard.nn.residual import Residual
 
 
 class LayerConfig(NamedTuple):
-    """What every layer needs to know."""
+    """Options of every layer."""
 
     heads: Heads
     d_ff: int
@@ -21,73 +22,105 @@ class LayerConfig(NamedTuple):
     activation: str
     bias: bool
 
+    def residual(self) -> Residual:
+        return Residual(self.heads.d_model, self.dropout, self.norm, self.norm_kind)
 
-def _residual(config: LayerConfig) -> Residual:
-    return Residual(config.heads.d_model, config.dropout, config.norm, config.norm_kind)
+    def feed_forward(self) -> nn.Module:
+        return make_feed_forward(self.heads.d_model, self.d_ff, self.activation, self.bias)
 
 
 class EncoderLayer(nn.Module):
-    """Without a mixer every token goes through alone."""
+    """Without a mixer, tokens do not interact."""
 
-    def __init__(self, config: LayerConfig, mixer: nn.Module | None) -> None:
+    def __init__(self, config: LayerConfig, mixer: Mixer | None) -> None:
         super().__init__()
         self.mixer = mixer
-        self.feedforward = feed_forward(config.heads.d_model, config.d_ff, config.activation, config.bias)
-        self.around_mixer = None if mixer is None else _residual(config)
-        self.around_feedforward = _residual(config)
+        self.feedforward = config.feed_forward()
+        self.mixer_residual = None if mixer is None else config.residual()
+        self.feedforward_residual = config.residual()
 
-    def forward(self, x: Tensor, mask: Tensor | None, need_trace: bool = False) -> tuple[Tensor, AttentionTrace | None]:
-        """x [B, S, D], mask [B, 1, 1, S] → [B, S, D], and the mixer's look if asked for"""
+    def forward(
+        self, x: Tensor, mask: Tensor | None, need_trace: bool = False, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, AttentionTrace | None]:
+        """x [B, S, D], mask [B, 1, 1, S] → [B, S, D] and, if requested, the trace of the mixer"""
         trace = None
-        if self.mixer is not None and self.around_mixer is not None:
-            y, trace = self.mixer(self.around_mixer.enter(x), mask, need_trace)
-            x = self.around_mixer.leave(x, y)
-        h = self.around_feedforward.enter(x)
-        return self.around_feedforward.leave(x, self.feedforward(h)), trace
+        if self.mixer is not None and self.mixer_residual is not None:
+            y, trace = self.mixer(self.mixer_residual.before(x), mask, need_trace, head_mask)
+            x = self.mixer_residual.after(x, y)
+        h = self.feedforward_residual.before(x)
+        return self.feedforward_residual.after(x, self.feedforward(h)), trace
 
 
-class DecoderLayer(nn.Module):
-    """With a `d_memory`, cross-attention to a source stands between the mixer and the feed-forward part."""
+class Source(NamedTuple):
+    """The source as one decoder layer sees it: keys and values [N, H, S, K], mask [N, 1, 1, S]."""
 
-    def __init__(self, config: LayerConfig, mixer: nn.Module | None, d_memory: int | None) -> None:
+    keys_values: KeyValue
+    mask: Tensor
+
+
+class HeadMasks(NamedTuple):
+    """Head masks [H] of one decoder layer; None: all heads are on"""
+
+    mixer: Tensor | None = None
+    cross: Tensor | None = None
+
+
+class DecoderLayer(nn.Module, Generic[State]):
+    """With `d_memory`, cross-attention to the source comes between the mixer and the feed-forward layer."""
+
+    def __init__(self, config: LayerConfig, mixer: CausalMixer[State], d_memory: int | None) -> None:
         super().__init__()
-        self.mixer: Any = mixer
+        self.mixer = mixer
         self.cross = None if d_memory is None else MultiHeadAttention(config.heads, d_memory)
-        self.feedforward = feed_forward(config.heads.d_model, config.d_ff, config.activation, config.bias)
-        self.around_mixer = _residual(config)
-        self.around_cross = None if d_memory is None else _residual(config)
-        self.around_feedforward = _residual(config)
+        self.feedforward = config.feed_forward()
+        self.mixer_residual = config.residual()
+        self.cross_residual = None if d_memory is None else config.residual()
+        self.feedforward_residual = config.residual()
 
-    def sources(self, values: Tensor) -> KeyValue | None:
-        """The source [B, S, D] as this layer sees it"""
+    def source_keys_values(self, values: Tensor) -> KeyValue | None:
+        """Keys and values of the encoded source [B, S, D] for the cross-attention of this layer"""
         return None if self.cross is None else self.cross.keys_values(values)
 
     def forward(
         self,
         x: Tensor,
-        source: KeyValue | None = None,
-        src_mask: Tensor | None = None,
+        source: Source | None = None,
         mask: Tensor | None = None,
         need_trace: bool = False,
+        head_masks: HeadMasks = HeadMasks(),
     ) -> tuple[Tensor, AttentionTrace | None, AttentionTrace | None]:
-        """x [B, T, D], a whole target → [B, T, D], and the mixer's and the cross-attention's look if asked for"""
-        y, own = self.mixer(self.around_mixer.enter(x), mask, need_trace)
-        x, cross = self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, need_trace)
-        return x, own, cross
+        """Process a whole target x [B, T, D] → [B, T, D] and, if requested, the traces of mixer and cross-attention"""
+        y, self_trace = self.mixer(self.mixer_residual.before(x), mask, need_trace, head_masks.mixer)
+        x = self.mixer_residual.after(x, y)
+        x, cross_trace = self._after_mixer(x, source, need_trace, head_masks.cross)
+        return x, self_trace, cross_trace
 
     def step(
-        self, x: Tensor, past: Any, source: KeyValue | None, src_mask: Tensor | None, mask: Tensor | None
-    ) -> tuple[Tensor, Any]:
-        """x [B, 1, D], the next token, and what the mixer remembers of those before it"""
-        y, past = self.mixer.step(self.around_mixer.enter(x), past, mask)
-        return self._behind_mixer(self.around_mixer.leave(x, y), source, src_mask, False)[0], past
+        self,
+        x: Tensor,
+        past: State,
+        source: Source | None,
+        mask: Tensor | None,
+        head_masks: HeadMasks = HeadMasks(),
+    ) -> tuple[Tensor, State]:
+        """Process the next token x [R, 1, D], given the mixer's state of earlier tokens"""
+        y, past = self.mixer.step(self.mixer_residual.before(x), past, mask, head_masks.mixer)
+        x = self.mixer_residual.after(x, y)
+        return self._after_mixer(x, source, False, head_masks.cross)[0], past
 
-    def _behind_mixer(
-        self, x: Tensor, source: KeyValue | None, src_mask: Tensor | None, need_trace: bool
+    def _after_mixer(
+        self, x: Tensor, source: Source | None, need_trace: bool, head_mask: Tensor | None
     ) -> tuple[Tensor, AttentionTrace | None]:
-        cross = None
-        if self.cross is not None and self.around_cross is not None and source is not None:
-            y, cross = self.cross(self.around_cross.enter(x), source, src_mask, need_trace=need_trace)
-            x = self.around_cross.leave(x, y)
-        h = self.around_feedforward.enter(x)
-        return self.around_feedforward.leave(x, self.feedforward(h)), cross
+        trace = None
+        if self.cross is not None and self.cross_residual is not None and source is not None:
+            queries = _group_by_source(self.cross_residual.before(x), source)
+            y, trace = self.cross(queries, source.keys_values, source.mask, need_trace=need_trace, head_mask=head_mask)
+            x = self.cross_residual.after(x, y.view_as(x))
+        h = self.feedforward_residual.before(x)
+        return self.feedforward_residual.after(x, self.feedforward(h)), trace
+
+
+def _group_by_source(x: Tensor, source: Source) -> Tensor:
+    """Turn the k hypotheses of each sentence into k queries: [N·k, T, D] → [N, k·T, D], N sentences"""
+    n = source.mask.shape[0]
+    return x if len(x) == n else x.reshape(n, -1, x.shape[-1])

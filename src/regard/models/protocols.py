@@ -1,26 +1,27 @@
-"""What an encoder hands to a decoder, and what both hand to those who look inside."""
+"""What encoders, decoders and whole models have in common, and the values that they exchange."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from regard.models.head_mask import HeadMask
 from regard.nn.attention import AttentionTrace
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The source as the encoder sees it."""
+    """The encoded source."""
 
     values: Tensor
-    """[B, S, D]"""
+    """One vector per source token [B, S, D]"""
     mask: Tensor
-    """[B, S] bool: where there is something"""
+    """[B, S] bool: False = padding"""
     summary: Tensor
-    """[B, D]: all of it in one vector"""
+    """The whole source as one vector [B, D]"""
     traces: list[AttentionTrace] = field(default_factory=list)
-    """[B, H, …], one a layer of self-attention, if asked for"""
+    """One per layer of self-attention, [B, H, …], if requested"""
 
     def select(self, rows: Tensor) -> "Memory":
         values, mask, summary = (t.index_select(0, rows) for t in (self.values, self.mask, self.summary))
@@ -28,18 +29,19 @@ class Memory:
 
     @property
     def may_attend(self) -> Tensor:
+        """The mask as attention takes it [B, 1, 1, S]"""
         return self.mask[:, None, None, :]
 
 
-def mean_of(values: Tensor, mask: Tensor) -> Tensor:
-    """values [B, S, D] over the places of mask [B, S] → [B, D]"""
-    shares = mask.to(values.dtype)[..., None]
-    return (values * shares).sum(1) / shares.sum(1)
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of values [B, S, D] over the positions where mask [B, S] is True → [B, D]"""
+    weights = mask.to(values.dtype)[..., None]
+    return (values * weights).sum(1) / weights.sum(1)
 
 
 @dataclass(frozen=True)
 class AttentionTraces:
-    """Attention at work on a batch, [B, H, …], one a layer of each kind."""
+    """Traces of a batch, one per layer and kind of attention, each [B, H, …]."""
 
     encoder: list[AttentionTrace]
     decoder: list[AttentionTrace]
@@ -47,33 +49,67 @@ class AttentionTraces:
 
 
 class Decoded(NamedTuple):
-    """A decoder's answer to a whole target: vectors [B, T, D] and, if asked for, its layers' looks."""
+    """What a decoder returns for a whole target: vectors [B, T, D] and, if requested, its traces."""
 
     hidden: Tensor
-    own: list[AttentionTrace]
-    cross: list[AttentionTrace]
+    self_traces: list[AttentionTrace]
+    cross_traces: list[AttentionTrace]
+
+
+class AttentionModule(Protocol):
+    """A module that computes attention, with the settings needed to recompute it."""
+
+    n_heads: int
+    score_name: str
+    """A name in nn.scores.SCORES, or "linear" """
+    normalise: str
+    score_bias: str
+    """What is added to the scores: "none" or "alibi" """
 
 
 class Encoder(Protocol):
     d_model: int
+    can_hide_tokens: bool
+    """Whether single source tokens can be masked: attention can leave a token out, a recurrence cannot"""
 
-    def __call__(self, src: Tensor, need_trace: bool = False) -> Memory: ...
+    def __call__(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory: ...
+
+    def attention_modules(self) -> list[AttentionModule]:
+        """Self-attention, one module per layer; empty if the encoder has none."""
+        ...
 
 
-class Decoder(Protocol):
-    """Reads target tokens, with or without a memory of a source."""
+class DecoderState(Protocol):
+    """What a decoder remembers between steps: one row per hypothesis, and the source once per sentence."""
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "DecoderState":
+        """Return the state of the hypotheses `rows`, in that order; see `search.protocols.State`."""
+        ...
+
+
+State = TypeVar("State", bound=DecoderState)
+
+
+class Decoder(Protocol[State]):
+    """Reads target tokens, with or without an encoded source."""
 
     d_out: int
     max_len: int | None
 
-    def __call__(self, ids: Tensor, memory: Memory | None, need_trace: bool = False) -> Decoded: ...
+    def __call__(
+        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
+    ) -> Decoded: ...
 
-    def start(self, memory: Memory | None, rows: int) -> Any:
-        """A state with one row a sentence, before the first token."""
+    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> State:
+        """Return the state before the first token, one row per sentence."""
         ...
 
-    def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
-        """ids [R] → vectors [R, D], and the state after"""
+    def step(self, state: State, ids: Tensor) -> tuple[Tensor, State]:
+        """Read one token per row, ids [R] → vectors [R, D] and the state after"""
+        ...
+
+    def attention_modules(self, kind: str) -> list[AttentionModule]:
+        """Attention of kind "decoder" (self) or "cross", one module per layer."""
         ...
 
 
@@ -82,6 +118,7 @@ def present(traces: list[AttentionTrace | None]) -> list[AttentionTrace]:
 
 
 def token_table(vocab_size: int, d_model: int) -> torch.nn.Embedding:
+    """Make an embedding table with standard deviation 1/√D."""
     table = torch.nn.Embedding(vocab_size, d_model)
     torch.nn.init.normal_(table.weight, std=d_model**-0.5)
     return table

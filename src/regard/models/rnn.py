@@ -1,4 +1,4 @@
-"""Recurrent encoder and decoder, without attention and with any score of it."""
+"""Recurrent encoder and decoder, with any attention score or without attention."""
 
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -8,9 +8,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.models.protocols import Decoded, Memory
+from regard.models.head_mask import HeadMask
+from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.nn.attention import AttentionTrace, attend_traced
-from regard.nn.recurrent import BidirectionalLayer, ForwardLayer, Recurrent, RecurrentState, last
+from regard.nn.recurrent import BidirectionalLayer, ForwardLayer, Recurrent, RecurrentState, last_token
 from regard.nn.scores import make_score
 from regard.text.vocab import PAD
 
@@ -19,16 +20,16 @@ class RnnEncoderConfig(Config):
     kind: Literal["rnn"] = "rnn"
     cell: Literal["gru", "lstm"] = "gru"
     d_model: int = Field(512, ge=2)
-    """Width of the embeddings and of the states."""
+    """Width of embeddings and hidden states."""
     n_layers: int = Field(1, ge=1)
     bidirectional: bool = True
-    """Half of the width reads from the front, half from the back."""
+    """Half of the width reads from left to right, half from right to left."""
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
 
     @model_validator(mode="after")
-    def halves(self) -> Self:
+    def _check_width(self) -> Self:
         if self.bidirectional and self.d_model % 2:
-            raise ValueError(f"d_model={self.d_model} must be even for two directions")
+            raise ValueError(f"d_model={self.d_model} must be even for a bidirectional encoder")
         return self
 
 
@@ -39,29 +40,31 @@ class RnnDecoderConfig(Config):
     n_layers: int = Field(1, ge=1)
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
     attention: Literal["none", "dot", "scaled-dot", "cosine", "bilinear", "additive", "location"] = "dot"
-    """The score; none: the source is known by the first state alone."""
+    """The attention score; none: the decoder knows the source through its initial state only."""
     normalise: Literal["softmax", "sum", "none"] = "softmax"
     context: Literal["output", "input"] = "output"
-    """Where the context goes: beside the state into the prediction (USC), or into the next input (Purdue)."""
+    """Where the context vector goes: into the prediction, next to the state (USC), or into the next input (Purdue)."""
     max_len: int = Field(256, ge=1)
-    """Positions of the location score."""
+    """Longest source for the location score."""
 
     @property
-    def longest(self) -> int | None:
-        """The longest source that has positions; None: any"""
+    def max_positions(self) -> int | None:
+        """Longest source that the decoder can attend to; None: no limit"""
         return self.max_len if self.attention == "location" else None
 
     @model_validator(mode="after")
-    def widths_fit(self) -> Self:
+    def _check_score(self) -> Self:
         if self.context == "input" and self.attention in ("dot", "scaled-dot", "cosine"):
             raise ValueError(
-                "context=input asks with [state ; input], which is wider than the keys; "
+                "with context=input the query is [state ; input], which is wider than the keys; "
                 "use attention=location, bilinear or additive"
             )
         return self
 
 
 class RnnEncoder(nn.Module):
+    can_hide_tokens = False  # the recurrence reads every token
+
     def __init__(self, config: RnnEncoderConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.tokens = tokens
@@ -71,8 +74,8 @@ class RnnEncoder(nn.Module):
         self.bidirectional = config.bidirectional
         self.d_model = config.d_model
 
-    def forward(self, src: Tensor, need_trace: bool = False) -> Memory:
-        """src [B, S] ids; the summary is the last state (of both directions: each at the end of its way)"""
+    def forward(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
+        """src [B, S] ids. The summary is the last state, with two directions the last state of each."""
         mask = src != PAD
         lengths = mask.sum(1)
         x = self.dropout(self.tokens(src))
@@ -80,105 +83,144 @@ class RnnEncoder(nn.Module):
             x = self.dropout(layer(x, lengths))
         x = x.masked_fill(~mask[..., None], 0.0)
         if not self.bidirectional:
-            return Memory(x, mask, last(x, lengths))
-        ahead, _ = last(x, lengths).chunk(2, dim=-1)
-        _, back = x[:, 0].chunk(2, dim=-1)
-        return Memory(x, mask, torch.cat([ahead, back], dim=-1))
+            return Memory(x, mask, last_token(x, lengths))
+        forward, _ = last_token(x, lengths).chunk(2, dim=-1)
+        _, backward = x[:, 0].chunk(2, dim=-1)
+        return Memory(x, mask, torch.cat([forward, backward], dim=-1))
+
+    def attention_modules(self) -> list[AttentionModule]:
+        return []
+
+
+class RnnAttention(nn.Module):
+    """Attention of an RNN decoder: one head over the encoder states, which are both keys and values."""
+
+    n_heads = 1
+    score_bias = "none"
+
+    def __init__(self, config: RnnDecoderConfig, d_query: int, d_memory: int) -> None:
+        super().__init__()
+        self.score_name: str = config.attention
+        self.normalise: str = config.normalise
+        self.score = make_score(config.attention, d_query, d_memory, config.max_len)
+
+    def forward(self, q: Tensor, memory: Memory) -> AttentionTrace:
+        """q [R, T, Dq] → trace [N, T·R/N, …]: the R/N hypotheses of a sentence become queries of one source"""
+        values = memory.values
+        queries = q.reshape(len(values), -1, q.shape[-1])
+        return attend_traced(queries, values, values, self.score, memory.mask[:, None, :], self.normalise)
 
 
 @dataclass(frozen=True)
 class RnnState:
+    """Decoder state: the recurrent state per hypothesis, and the encoded source per sentence."""
+
     rnn: RecurrentState
     memory: Memory | None
 
-    def select(self, rows: Tensor) -> "RnnState":
-        return RnnState(self.rnn.select(rows), None if self.memory is None else self.memory.select(rows))
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "RnnState":
+        memory = self.memory
+        if memory is not None and (sentences is None or len(sentences) < len(memory.mask)):
+            memory = memory.select(rows if sentences is None else sentences)
+        return RnnState(self.rnn.select(rows), memory)
 
 
 class RnnDecoder(nn.Module):
-    """Without a memory it is a language model."""
+    """A recurrent decoder; without an encoded source it is a language model."""
 
     max_len = None
 
     def __init__(self, config: RnnDecoderConfig, tokens: nn.Embedding, d_memory: int | None) -> None:
         super().__init__()
-        d, self.attends = config.d_model, config.attention != "none" and d_memory is not None
+        d = config.d_model
         self.config = config
         self.tokens = tokens
         self.dropout = nn.Dropout(config.dropout)
         self.rnn = Recurrent(config.cell, d, d, config.n_layers, config.dropout)
-        self.first = None if d_memory is None else nn.Linear(d_memory, config.n_layers * d)
+        self.initial_state = None if d_memory is None else nn.Linear(d_memory, config.n_layers * d)
+        self.attention: RnnAttention | None = None
+        self.join: nn.Linear | None = None
         self.d_out = d
-        if self.attends and d_memory is not None:
-            feeds = config.context == "input"
-            self.score = make_score(config.attention, 2 * d if feeds else d, d_memory, config.max_len)
-            self.join = nn.Linear(d + d_memory, d) if feeds else None
-            self.d_out = d if feeds else d + d_memory
-
-    def forward(self, ids: Tensor, memory: Memory | None, need_trace: bool = False) -> Decoded:
-        """ids [B, T] → [B, T, d_out], and the look of attention, as of one head"""
-        x, state = self.dropout(self.tokens(ids)), self.start(memory, len(ids)).rnn
-        seen: AttentionTrace | None
-        if memory is not None and self.attends and self.config.context == "input":
-            hidden, seen = self._feed_all(x, state, memory)
+        if config.attention == "none" or d_memory is None:
+            return
+        if config.context == "input":
+            self.attention = RnnAttention(config, 2 * d, d_memory)
+            self.join = nn.Linear(d + d_memory, d)
         else:
-            hidden, _, seen = self._run(x, state, memory)
-        cross = [AttentionTrace(*(t[:, None] for t in seen))] if need_trace and seen is not None else []
+            self.attention = RnnAttention(config, d, d_memory)
+            self.d_out = d + d_memory
+
+    def forward(
+        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
+    ) -> Decoded:
+        """ids [B, T] → [B, T, d_out] and, if requested, the trace of attention, as one layer with one head"""
+        x, state = self.dropout(self.tokens(ids)), self.start(memory, len(ids)).rnn
+        trace: AttentionTrace | None
+        if self.join is None or memory is None:
+            hidden, _, trace = self._context_to_output(x, state, memory)
+        else:
+            hidden, trace = self._context_to_input_all(x, state, memory)
+        cross = [AttentionTrace(*(t[:, None] for t in trace))] if need_trace and trace is not None else []
         return Decoded(self.dropout(hidden), [], cross)
 
-    def start(self, memory: Memory | None, rows: int) -> RnnState:
+    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> RnnState:
         d, n = self.config.d_model, self.config.n_layers
-        if memory is None or self.first is None:
+        if memory is None or self.initial_state is None:
             h = self.tokens.weight.new_zeros(rows, n, d)
         else:
-            h = self.first(memory.summary).tanh().unflatten(-1, (n, d))
-        return RnnState(self.rnn.initial(h), memory)
+            h = self.initial_state(memory.summary).tanh().unflatten(-1, (n, d))
+        return RnnState(self.rnn.initial_state(h), memory)
 
     def step(self, state: RnnState, ids: Tensor) -> tuple[Tensor, RnnState]:
         x, memory = self.tokens(ids[:, None]), state.memory
-        if memory is not None and self.attends and self.config.context == "input":
-            h, after, _ = self._feed(x, state.rnn, memory)
+        if self.join is None or memory is None:
+            h, after, _ = self._context_to_output(x, state.rnn, memory)
         else:
-            h, after, _ = self._run(x, state.rnn, memory)
+            h, after, _ = self._context_to_input(x, state.rnn, memory)
         return h[:, -1], RnnState(after, memory)
 
-    def _run(
+    def attention_modules(self, kind: str) -> list[AttentionModule]:
+        return [self.attention] if kind == "cross" and self.attention is not None else []
+
+    def state_size(self, n_tokens: int) -> int:
+        """Numbers that the state holds per hypothesis; the source is not counted."""
+        return self.config.n_layers * self.config.d_model * (2 if self.config.cell == "lstm" else 1)
+
+    def _context_to_output(
         self, x: Tensor, state: RecurrentState, memory: Memory | None
     ) -> tuple[Tensor, RecurrentState, AttentionTrace | None]:
         """h_t = RNN(x_t, h_{t−1});  α = softmax(e(h_t, H));  c_t = Σ α_j h_j;  → [c_t ; h_t]"""
         h, state = self.rnn(x, state)
-        if memory is None or not self.attends:
+        if memory is None or self.attention is None:
             return h, state, None
-        seen = self._look(h, memory)
-        return torch.cat([seen.output, h], dim=-1), state, seen
+        trace = self.attention(h, memory)
+        context = trace.output.reshape(*h.shape[:2], -1)
+        return torch.cat([context, h], dim=-1), state, trace
 
-    def _feed_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, AttentionTrace]:
-        hidden, steps = [], []
+    def _context_to_input_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, AttentionTrace]:
+        hidden, traces = [], []
         for t in range(x.shape[1]):
-            h, state, seen = self._feed(x[:, t : t + 1], state, memory)
+            h, state, trace = self._context_to_input(x[:, t : t + 1], state, memory)
             hidden.append(h)
-            steps.append(seen)
-        return torch.cat(hidden, dim=1), _one_behind_the_other(steps)
+            traces.append(trace)
+        return torch.cat(hidden, dim=1), _concatenate_queries(traces)
 
-    def _feed(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, RecurrentState, AttentionTrace]:
+    def _context_to_input(
+        self, x: Tensor, state: RecurrentState, memory: Memory
+    ) -> tuple[Tensor, RecurrentState, AttentionTrace]:
         """q = [h_{t−1} ; x_t];  c = Σ softmax(e(q, H)) h_j;  z = ReLU(W_c [x_t ; c] + b_c);  h_t = RNN(z, h_{t−1})"""
-        assert self.join is not None
+        assert self.join is not None and self.attention is not None
         q = torch.cat([state.h[:, -1:].to(x.dtype), x], dim=-1)
-        seen = self._look(q, memory)
-        z = self.join(torch.cat([x, seen.output], dim=-1)).relu()
+        trace = self.attention(q, memory)
+        context = trace.output.reshape(*x.shape[:2], -1)
+        z = self.join(torch.cat([x, context], dim=-1)).relu()
         h, state = self.rnn(z, state)
-        return h, state, seen
-
-    def _look(self, q: Tensor, memory: Memory) -> AttentionTrace:
-        return attend_traced(
-            q, memory.values, memory.values, self.score, memory.mask[:, None, :], self.config.normalise
-        )
+        return h, state, trace
 
 
-def _one_behind_the_other(steps: list[AttentionTrace]) -> AttentionTrace:
-    """Looks of one query each at the same keys → one of all queries"""
-    q, scores, mask, weights = (torch.cat([getattr(step, name) for step in steps], dim=1) for name in _OF_QUERIES)
+def _concatenate_queries(steps: list[AttentionTrace]) -> AttentionTrace:
+    """Join traces of one query each, over the same keys, into one trace of all queries."""
+    q, scores, mask, weights = (
+        torch.cat([getattr(step, name) for step in steps], dim=1) for name in ("q", "scores", "mask", "weights")
+    )
     return AttentionTrace(q, steps[0].k, steps[0].v, scores, mask, weights)
-
-
-_OF_QUERIES = ("q", "scores", "mask", "weights")

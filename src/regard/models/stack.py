@@ -1,19 +1,28 @@
-"""Stacks of layers: Transformers, and what becomes of them when tokens meet in another way."""
+"""Encoder and decoder stacks; the mixer decides how tokens interact."""
 
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Literal, Self, cast
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.models.layers import DecoderLayer, EncoderLayer, LayerConfig
-from regard.models.protocols import Decoded, Memory, mean_of, present
-from regard.nn.attention import AttentionTrace, Heads, SelfAttention
+from regard.models.head_mask import HeadMask
+from regard.models.layers import DecoderLayer, EncoderLayer, HeadMasks, LayerConfig, Source
+from regard.models.protocols import AttentionModule, Decoded, Memory, masked_mean, present
+from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, SelfAttention
 from regard.nn.embedding import Add, Concatenate, Embedding
-from regard.nn.kv_cache import KeyValue
-from regard.nn.mixers import BidirectionalStateSpace, LinearAttention, StateSpace, Window
+from regard.nn.masks import padding_mask
+from regard.nn.mixers import (
+    BidirectionalStateSpace,
+    CausalMixer,
+    LinearAttention,
+    Mixer,
+    MixerState,
+    StateSpace,
+    Window,
+)
 from regard.nn.positions import POSITIONS
 from regard.nn.residual import NORMS
 from regard.text.vocab import PAD
@@ -22,56 +31,56 @@ PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
 
 
 class StackConfig(Config):
-    """A stack of layers. `kind` says how tokens see each other."""
+    """A stack of Transformer layers; the subclasses replace self-attention by another mixer."""
 
     kind: Literal["transformer"] = "transformer"
     d_model: int = Field(512, ge=1)
     n_heads: int = Field(8, ge=1)
     n_kv_heads: int | None = Field(None, ge=1)
-    """Heads of keys and values, shared by groups of queries; by default as many as n_heads."""
+    """Heads of keys and values, each shared by a group of query heads; default: n_heads."""
     d_ff: int = Field(2048, ge=1)
     n_layers: int = Field(6, ge=1)
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
-    """Of the weights of softmax attention; `dropout` is of what a sub-layer adds, and of the embeddings."""
+    """Dropout of the attention weights; `dropout` acts on the output of each sub-layer and on the embeddings."""
     norm: Literal["pre", "post"] = "pre"
     norm_kind: Literal["layer", "rms"] = "layer"
     activation: Literal["gelu", "relu", "swiglu"] = "gelu"
     bias: bool = True
-    """Whether the linear maps of a layer have one."""
+    """Whether the linear maps of a layer have a bias."""
     positions: PositionKind = "sinusoidal"
     join: Literal["add", "concatenate"] = "add"
-    """How token and position meet: added, or concatenated and mixed by a matrix."""
+    """How token and position vectors are combined: added, or concatenated and multiplied by a matrix."""
     max_len: int = Field(1024, ge=1)
-    """Learned positions and the location score: the longest sequence; the others have no limit."""
+    """Longest sequence for learned positions and the location score; others have no limit."""
     attention: Literal["softmax", "linear"] = "softmax"
-    """linear leaves the softmax of self-attention out: its cost grows with the length, not with its square."""
+    """linear leaves out the softmax of self-attention: the cost is then linear in the length, not quadratic."""
     feature: Literal["identity", "elu"] = "elu"
-    """φ of linear attention: identity is the lecture's; elu + 1 divides the weights by their sum."""
+    """Feature map φ of linear attention: identity is the lecture's form; elu + 1 divides the weights by their sum."""
     score: Literal["dot", "scaled-dot", "cosine", "bilinear", "additive", "location"] = "scaled-dot"
     normalise: Literal["softmax", "sum", "none"] = "softmax"
 
     @model_validator(mode="after")
-    def heads_divide(self) -> Self:
+    def _check(self) -> Self:
         if self.d_model % self.n_heads:
             raise ValueError(f"n_heads={self.n_heads} must divide d_model={self.d_model}")
         if self.n_kv_heads and self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={self.n_kv_heads} must divide n_heads={self.n_heads}")
         if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            raise ValueError("rotary positions need heads of an even width")
+            raise ValueError("rotary positions need heads of even width")
         if self.attention == "linear" and (
             self.n_kv_heads or self.attention_dropout or (self.score, self.normalise) != ("scaled-dot", "softmax")
         ):
             raise ValueError(
-                "attention=linear has no n_kv_heads, score, normalise or attention_dropout; leave them out"
+                "attention=linear does not use n_kv_heads, score, normalise or attention_dropout; leave them out"
             )
         if self.positions in ("rotary", "alibi") and self.attention == "linear":
-            raise ValueError(f"positions={self.positions} acts on softmax attention; use sinusoidal or learned")
+            raise ValueError(f"positions={self.positions} needs softmax attention; use sinusoidal or learned")
         return self
 
     @property
-    def longest(self) -> int | None:
-        """The longest sequence that has positions; None: any"""
+    def max_positions(self) -> int | None:
+        """Longest sequence that the stack can process; None: no limit"""
         return self.max_len if self.positions == "learned" or self.score == "location" else None
 
     @property
@@ -91,144 +100,193 @@ class StackConfig(Config):
     def layer(self) -> LayerConfig:
         return LayerConfig(self.heads, self.d_ff, self.dropout, self.norm, self.norm_kind, self.activation, self.bias)
 
-    def mixer(self, causal: bool) -> nn.Module | None:
+    @property
+    def can_hide_tokens(self) -> bool:
+        """Whether an encoder of this kind can leave out single source tokens; see `Encoder`"""
+        return True
+
+    def encoder_mixer(self) -> Mixer | None:
+        return cast(Mixer | None, self._mixer(causal=False))
+
+    def decoder_mixer(self) -> CausalMixer[MixerState]:
+        return cast(CausalMixer[MixerState], self._mixer(causal=True))
+
+    def _mixer(self, causal: bool) -> nn.Module | None:
         if self.attention == "linear":
             return LinearAttention(self.heads, causal, self.feature)
         return SelfAttention(self.heads, causal, self.positions)
 
 
 class SsmConfig(StackConfig):
+    """A stack whose mixer is a selective state space."""
+
     kind: Literal["ssm"] = "ssm"  # type: ignore[assignment]
     positions: PositionKind = "none"
     d_state: int = Field(16, ge=1)
 
-    def mixer(self, causal: bool) -> nn.Module | None:
+    @property
+    def can_hide_tokens(self) -> bool:
+        return False  # the recurrence reads every token
+
+    def _mixer(self, causal: bool) -> nn.Module | None:
         return (StateSpace if causal else BidirectionalStateSpace)(self.d_model, self.d_state)
 
 
 class FeedForwardConfig(StackConfig):
-    """Layers that see one token (encoder) or a fixed number of them (decoder)."""
+    """A stack whose layers see one token (encoder) or a fixed number of tokens (decoder)."""
 
     kind: Literal["feedforward"] = "feedforward"  # type: ignore[assignment]
     window: int = Field(4, ge=1)
-    """Tokens that a decoder's first layer sees at once."""
+    """Tokens that each decoder layer sees."""
 
-    def mixer(self, causal: bool) -> nn.Module | None:
+    def _mixer(self, causal: bool) -> nn.Module | None:
         return Window(self.d_model, self.window) if causal else None
 
 
 class StackEncoder(nn.Module):
-    """Without `tokens`, what it encodes has been embedded elsewhere."""
+    """A stack of encoder layers. Without `tokens`, its input is already embedded."""
 
     def __init__(self, config: StackConfig, tokens: nn.Embedding | None) -> None:
         super().__init__()
         self.embedding = None if tokens is None else _embedding(tokens, config)
-        self.layers = nn.ModuleList(
-            EncoderLayer(config.layer, config.mixer(causal=False)) for _ in range(config.n_layers)
-        )
+        self.layers = nn.ModuleList(EncoderLayer(config.layer, config.encoder_mixer()) for _ in range(config.n_layers))
         self.norm = _last_norm(config)
         self.d_model = config.d_model
+        self.can_hide_tokens = config.can_hide_tokens
 
-    def forward(self, src: Tensor, need_trace: bool = False) -> Memory:
+    def forward(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
         """src [B, S] ids"""
         assert self.embedding is not None
-        return self.encode(self.embedding(src), src != PAD, need_trace)
+        return self.encode(self.embedding(src), src != PAD, need_trace, head_mask)
 
-    def encode(self, x: Tensor, mask: Tensor, need_trace: bool = False) -> Memory:
+    def encode(self, x: Tensor, mask: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
+        """Encode embedded tokens x [B, S, D] with mask [B, S]."""
         traces: list[AttentionTrace | None] = []
-        for layer in self.layers:
-            x, trace = layer(x, mask[:, None, None, :], need_trace)
+        for layer, heads in zip(self.layers, self._head_masks(head_mask, x.device), strict=True):
+            x, trace = layer(x, mask[:, None, None, :], need_trace, heads)
             traces.append(trace)
         x = self.norm(x)
-        return Memory(x, mask, mean_of(x, mask), present(traces))
+        return Memory(x, mask, masked_mean(x, mask), present(traces))
+
+    def attention_modules(self) -> list[AttentionModule]:
+        return [layer.mixer for layer in self.layers if isinstance(layer.mixer, MultiHeadAttention)]
+
+    def _head_masks(self, head_mask: HeadMask | None, device: torch.device) -> list[Tensor | None]:
+        if head_mask is None:
+            return [None] * len(self.layers)
+        modules = self.attention_modules()
+        return [head_mask.layer("encoder", i, module.n_heads, device) for i, module in enumerate(modules)]
 
 
 @dataclass(frozen=True)
 class StackState:
-    """One row a hypothesis: what each layer remembers, the source as each layer sees it, and how much was read."""
+    """Decoder state: what each layer remembers per hypothesis, and the source per sentence."""
 
-    layers: tuple[Any, ...]
-    sources: tuple[KeyValue, ...]
-    may_attend: Tensor | None
-    """[R, 1, 1, S] of the source"""
-    before: Tensor | None = None
-    """[R]: places of padding in front of a prompt"""
+    layers: tuple[MixerState, ...]
+    sources: tuple[Source, ...]
+    """The source as each layer sees it, one row per sentence; empty without cross-attention"""
+    n_padding: Tensor | None = None
+    """[R]: padding tokens on the left of a prompt"""
     length: int = 0
+    """Tokens read so far"""
+    head_masks: tuple[HeadMasks, ...] = ()
 
-    def select(self, rows: Tensor) -> "StackState":
-        def chosen(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.index_select(0, rows)
-
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "StackState":
         layers = tuple(layer.select(rows) for layer in self.layers)
-        sources = tuple(source.select(rows) for source in self.sources)
-        return StackState(layers, sources, chosen(self.may_attend), chosen(self.before), self.length)
+        n_padding = None if self.n_padding is None else self.n_padding.index_select(0, rows)
+        sources = tuple(_select_source(source, rows, sentences) for source in self.sources)
+        return StackState(layers, sources, n_padding, self.length, self.head_masks)
+
+
+def _select_source(source: Source, rows: Tensor, sentences: Tensor | None) -> Source:
+    """Keep the given sentences; nothing is copied when all of them stay."""
+    chosen = rows if sentences is None else sentences
+    if sentences is not None and len(sentences) == len(source.mask):
+        return source
+    return Source(source.keys_values.select(chosen), source.mask.index_select(0, chosen))
 
 
 class StackDecoder(nn.Module):
-    """Causal layers, with cross-attention to a memory of width `d_memory` or without."""
+    """A stack of causal layers, with cross-attention to an encoded source of width `d_memory` if there is one."""
 
     def __init__(self, config: StackConfig, tokens: nn.Embedding, d_memory: int | None) -> None:
         super().__init__()
         self.embedding = _embedding(tokens, config)
-        layers = [DecoderLayer(config.layer, config.mixer(causal=True), d_memory) for _ in range(config.n_layers)]
+        layers = [DecoderLayer(config.layer, config.decoder_mixer(), d_memory) for _ in range(config.n_layers)]
         self.layers = nn.ModuleList(layers)
         self.norm = _last_norm(config)
         self.d_out = config.d_model
-        self.max_len = config.longest
+        self.max_len = config.max_positions
 
-    def forward(self, ids: Tensor, memory: Memory | None, need_trace: bool = False) -> Decoded:
-        return self.decode(self.embedding(ids), memory, None, need_trace)
+    def forward(
+        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
+    ) -> Decoded:
+        return self.decode(self.embedding(ids), memory, None, need_trace, head_mask)
 
-    def decode(self, x: Tensor, memory: Memory | None, mask: Tensor | None, need_trace: bool = False) -> Decoded:
-        """x [B, T, D]; mask: of x's own places, beside the causal one"""
-        own: list[AttentionTrace | None] = []
-        cross: list[AttentionTrace | None] = []
-        for layer, source in zip(self.layers, self._sources(memory), strict=True):
-            x, of_own, of_source = layer(x, source, None if memory is None else memory.may_attend, mask, need_trace)
-            own.append(of_own)
-            cross.append(of_source)
-        return Decoded(self.norm(x), present(own), present(cross))
+    def decode(
+        self,
+        x: Tensor,
+        memory: Memory | None,
+        mask: Tensor | None,
+        need_trace: bool = False,
+        head_mask: HeadMask | None = None,
+    ) -> Decoded:
+        """Decode embedded tokens x [B, T, D]. `mask` hides some of x's own positions, besides the causal mask."""
+        self_traces: list[AttentionTrace | None] = []
+        cross_traces: list[AttentionTrace | None] = []
+        masks = self._head_masks(head_mask, x.device)
+        for layer, source, heads in zip(self.layers, self._sources(memory), masks, strict=True):
+            x, self_trace, cross_trace = layer(x, source, mask, need_trace, heads)
+            self_traces.append(self_trace)
+            cross_traces.append(cross_trace)
+        return Decoded(self.norm(x), present(self_traces), present(cross_traces))
 
-    def start(self, memory: Memory | None, rows: int) -> StackState:
+    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> StackState:
         like = self.embedding.tokens.weight
         layers = tuple(layer.mixer.start(rows, like) for layer in self._layers())
-        if memory is None:
-            return StackState(layers, (), None)
-        return StackState(layers, tuple(s for s in self._sources(memory) if s is not None), memory.may_attend)
+        sources = tuple(source for source in self._sources(memory) if source is not None)
+        return StackState(layers, sources, head_masks=tuple(self._head_masks(head_mask, like.device)))
 
     def step(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
         x, state = self.read(state, ids[:, None])
         return x[:, -1], state
 
     def read(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
-        """The tokens ids [R, n] that follow → their vectors [R, n, D]"""
-        x = self.embedding(ids, start=state.length, before=state.before)
+        """Read the next tokens ids [R, n] → their vectors [R, n, D] and the state after"""
+        x = self.embedding(ids, start=state.length, n_padding=state.n_padding)
         length = state.length + ids.shape[1]
-        mask = None if state.before is None else seen(state.before, length, ids.shape[1])
-        after = []
+        mask = None if state.n_padding is None else padding_mask(state.n_padding, length, ids.shape[1])
+        states = []
         for i, layer in enumerate(self._layers()):
             source = state.sources[i] if state.sources else None
-            x, past = layer.step(x, state.layers[i], source, state.may_attend, mask)
-            after.append(past)
-        return self.norm(x), StackState(tuple(after), state.sources, state.may_attend, state.before, length)
+            x, past = layer.step(x, state.layers[i], source, mask, state.head_masks[i])
+            states.append(past)
+        return self.norm(x), replace(state, layers=tuple(states), length=length)
 
-    def _sources(self, memory: Memory | None) -> list[KeyValue | None]:
-        """Each layer's keys and values of the source, computed once a sentence."""
-        return [None if memory is None else layer.sources(memory.values) for layer in self._layers()]
+    def attention_modules(self, kind: str) -> list[AttentionModule]:
+        modules = [layer.cross if kind == "cross" else layer.mixer for layer in self._layers()]
+        return [module for module in modules if isinstance(module, MultiHeadAttention)]
 
-    def _layers(self) -> list[DecoderLayer]:
+    def state_size(self, n_tokens: int) -> int:
+        """Numbers that the layers remember per hypothesis after `n_tokens`; the source is not counted."""
+        return sum(layer.mixer.state_size(n_tokens) for layer in self._layers())
+
+    def _sources(self, memory: Memory | None) -> list[Source | None]:
+        """Compute each layer's keys and values of the source, once per sentence."""
+        found = [None if memory is None else layer.source_keys_values(memory.values) for layer in self._layers()]
+        return [None if memory is None or kv is None else Source(kv, memory.may_attend) for kv in found]
+
+    def _head_masks(self, head_mask: HeadMask | None, device: torch.device) -> list[HeadMasks]:
+        if head_mask is None:
+            return [HeadMasks()] * len(self.layers)
+        sides = {kind: self.attention_modules(kind) for kind in ("decoder", "cross")}
+        return [
+            HeadMasks(*(head_mask.layer(kind, i, m[i].n_heads, device) if m else None for kind, m in sides.items()))
+            for i in range(len(self.layers))
+        ]
+
+    def _layers(self) -> "list[DecoderLayer[MixerState]]":
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
-
-
-def seen(before: Tensor, length: int, n_queries: int | None = None) -> Tensor:
-    """[R, 1, Tq, length]: a place of the prompt is seen if it is not padding, or is the query's own.
-
-    (A query that is padding itself must see something, or it would have no weights at all.)
-    """
-    places = torch.arange(length, device=before.device)
-    real = places >= before[:, None]
-    own = places == places[length - (n_queries or length) :, None]
-    return (real[:, None, :] | own)[:, None]
 
 
 def _embedding(tokens: nn.Embedding, config: StackConfig) -> Embedding:
@@ -240,5 +298,5 @@ def _embedding(tokens: nn.Embedding, config: StackConfig) -> Embedding:
 
 
 def _last_norm(config: StackConfig) -> nn.Module:
-    """Pre-norm layers leave their sum un-normed; the last one is normed behind the stack."""
+    """With pre-norm layers the sum leaves the stack unnormalised, so one more norm follows the last layer."""
     return NORMS[config.norm_kind](config.d_model) if config.norm == "pre" else nn.Identity()

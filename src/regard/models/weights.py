@@ -1,4 +1,4 @@
-"""A model's weights as named tensors: what bundles, checkpoints and averages hold."""
+"""Model weights as named tensors, as stored in bundles, checkpoints and averages."""
 
 from collections.abc import Mapping
 
@@ -9,30 +9,31 @@ from regard.errors import UserError
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once, under its first name (a tied matrix is one tensor)."""
+    """Return every parameter once, under its first name (a tied matrix is one tensor)."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 @torch.no_grad()
 def load_matching(model: nn.Module, other: nn.Module, leave_out: tuple[str, ...] = ()) -> int:
-    """Copy every parameter that the other model has under the same name and shape → how many numbers that were"""
-    given, copied = weights_of(other), 0
+    """Copy the parameters that have the same name and shape in `other`; return how many numbers were copied."""
+    source, copied = weights_of(other), 0
     for name, parameter in model.named_parameters():
-        if name in given and given[name].shape == parameter.shape and not name.startswith(leave_out):
-            parameter.copy_(given[name])
+        if name in source and source[name].shape == parameter.shape and not name.startswith(leave_out):
+            parameter.copy_(source[name])
             copied += parameter.numel()
     if not copied:
-        raise UserError("--init: none of that model's weights fits this one; give both the same model options")
+        raise UserError("--init: no weight of that model fits this one; give both the same model options")
     return copied
 
 
 @torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Copy `tensors` into the model; names and shapes must match exactly. `where` names their origin in errors."""
     own = dict(model.named_parameters())
     for name in sorted(own.keys() ^ tensors.keys()):
-        raise UserError(f"{where}: tensor '{name}' is {'missing' if name in own else 'not of this model'}")
+        raise UserError(f"{where}: tensor '{name}' is {'missing' if name in own else 'not part of this model'}")
     for name, parameter in own.items():
         if parameter.shape != tensors[name].shape:
-            wanted, found = tuple(parameter.shape), tuple(tensors[name].shape)
-            raise UserError(f"{where}: tensor '{name}' has shape {found}, the config says {wanted}")
+            expected, actual = tuple(parameter.shape), tuple(tensors[name].shape)
+            raise UserError(f"{where}: tensor '{name}' has shape {actual}, but the config says {expected}")
         parameter.copy_(tensors[name])

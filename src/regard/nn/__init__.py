@@ -1,1 +1,1 @@
-"""The parts of which models are made. Shapes: B batch, S source, T target, H heads, D d_model, K d_head."""
+"""Building blocks of models. Shapes: B batch, S source, T target, H heads, D d_model, K d_head."""

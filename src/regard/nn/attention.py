@@ -1,4 +1,4 @@
-"""Attention: the equation itself, its fused form, and several heads of it."""
+"""Attention: the equation, its fused form, and multi-head attention."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,29 +18,29 @@ ScoreFunction = Callable[[Tensor, Tensor], Tensor]
 
 
 class AttentionTrace(NamedTuple):
-    """Attention at work: what was compared, how well it fitted, and the weights that came of it."""
+    """Everything that one attention computation used and produced."""
 
     q: Tensor
-    """[..., Tq, Dq]"""
+    """Queries [..., Tq, Dq]"""
     k: Tensor
-    """[..., Tk, Dk]"""
+    """Keys [..., Tk, Dk]"""
     v: Tensor
-    """[..., Tk, Dv]"""
+    """Values [..., Tk, Dv]"""
     scores: Tensor
-    """[..., Tq, Tk], whether or not they may be used"""
+    """Scores before the mask [..., Tq, Tk]"""
     mask: Tensor
     """[..., Tq, Tk]: True = may attend"""
     weights: Tensor
-    """[..., Tq, Tk]"""
+    """Attention weights [..., Tq, Tk]"""
 
     @property
     def output(self) -> Tensor:
         return self.weights @ self.v
 
-    def part(self, rows: slice, columns: slice) -> "AttentionTrace":
-        """Of these queries, and of these keys"""
-        q, k, v = self.q[..., rows, :], self.k[..., columns, :], self.v[..., columns, :]
-        return AttentionTrace(q, k, v, *(square[..., rows, columns] for square in self[3:]))
+    def part(self, queries: slice, keys: slice) -> "AttentionTrace":
+        """The trace restricted to some queries and some keys."""
+        q, k, v = self.q[..., queries, :], self.k[..., keys, :], self.v[..., keys, :]
+        return AttentionTrace(q, k, v, *(matrix[..., queries, keys] for matrix in self[3:]))
 
 
 def attend(
@@ -52,13 +52,24 @@ def attend(
     normalise: str = "softmax",
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """A(q, K, V) = Σ_i softmax_i(e(q, k_i)) v_i
+    """Attention, A(q, K, V) = Σ_i softmax_i(e(q, k_i)) v_i. Returns the output and the weights.
 
-    q [..., Tq, Dq], k [..., Tk, Dk], v [..., Tk, Dv], mask broadcastable to [..., Tq, Tk] with True = may attend,
-    bias likewise, added to the scores → output [..., Tq, Dv], weights [..., Tq, Tk]
+    q [..., Tq, Dq], k [..., Tk, Dk], v [..., Tk, Dv] → output [..., Tq, Dv], weights [..., Tq, Tk].
+    `score` is e: a name ("dot", "scaled-dot", "cosine") or a function. `mask` is broadcastable to [..., Tq, Tk],
+    True = may attend. `bias` is added to the scores. `normalise` is "softmax", "sum" or "none".
+
+    >>> import torch
+    >>> keys = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> values = torch.tensor([[10.0], [20.0]])
+    >>> query = torch.tensor([[0.0, 3.0]])
+    >>> output, weights = attend(query, keys, values)
+    >>> [round(w, 3) for w in weights[0].tolist()]
+    [0.107, 0.893]
+    >>> round(output.item(), 2)
+    18.93
     """
-    seen = attend_traced(q, k, v, score, mask, normalise, bias)
-    return seen.output, seen.weights
+    trace = attend_traced(q, k, v, score, mask, normalise, bias)
+    return trace.output, trace.weights
 
 
 def attend_traced(
@@ -70,13 +81,13 @@ def attend_traced(
     normalise: str = "softmax",
     bias: Tensor | None = None,
 ) -> AttentionTrace:
-    """`attend` with everything that led to its output"""
+    """Like `attend`, but returns the scores and all other intermediate values too."""
     if normalise not in NORMALISERS:
         raise UserError(f"normaliser '{normalise}' is unknown; choose one of {', '.join(NORMALISERS)}")
     e = (score_named(score) if isinstance(score, str) else score)(q, k)
     e = e if bias is None else e + bias
     weights = NORMALISERS[normalise](e, mask)
-    return AttentionTrace(q, k, v, e, _everywhere(mask, e), weights)
+    return AttentionTrace(q, k, v, e, _expand_mask(mask, e), weights)
 
 
 def attend_fused(
@@ -88,11 +99,13 @@ def attend_fused(
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """`attend` with the scaled dot product in one kernel that never holds the weights.
+    """`attend` with the scaled dot product in one kernel that never stores the weights.
 
-    There may be fewer heads of keys and values than of queries; each then serves several. `dropout` is of the weights.
+    Keys and values may have fewer heads than the queries; each then serves a group of query heads. `dropout` is
+    applied to the weights. `causal` means the mask of `causal_mask`: the last query is aligned with the last key.
     """
-    if causal and (mask is not None or bias is not None):
+    # The kernel's own causal mask aligns the first query with the first key, which differs unless Tq = Tk.
+    if causal and (mask is not None or bias is not None or q.shape[-2] != k.shape[-2]):
         mask, causal = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
     if bias is not None:
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
@@ -101,32 +114,35 @@ def attend_fused(
 
 
 class Heads(NamedTuple):
-    """What attention with several heads needs to know."""
+    """Options of multi-head attention."""
 
     d_model: int
     n_heads: int
     n_kv_heads: int | None = None
-    """Heads of keys and values, each shared by n_heads / n_kv_heads of queries; None: as many"""
+    """Heads of keys and values, each shared by n_heads / n_kv_heads query heads; None: n_heads"""
     score: str = "scaled-dot"
     normalise: str = "softmax"
     bias: bool = True
     max_len: int = 1024
     """For the location score"""
     dropout: float = 0.0
-    """Of the weights, in training"""
+    """Dropout of the attention weights"""
 
 
 class MultiHeadAttention(nn.Module):
-    """h heads of width d/h: project, attend in each, concatenate, times W_O.
+    """h heads of width d/h: project, attend in each head, concatenate, multiply by W_O.
 
-    Self-attention takes its own keys and values, `m(x, m.keys_values(x))`; cross-attention those of the source.
+    Self-attention passes its own keys and values, `m(x, m.keys_values(x))`; cross-attention those of the source.
     """
+
+    score_bias = "none"
 
     def __init__(self, heads: Heads, d_memory: int | None = None) -> None:
         super().__init__()
         width = heads.d_model // heads.n_heads
         self.n_heads = heads.n_heads
         self.n_kv_heads = heads.n_kv_heads or heads.n_heads
+        self.score_name = heads.score
         self.normalise = heads.normalise
         self.dropout = heads.dropout
         self.fused = (heads.score, heads.normalise) == ("scaled-dot", "softmax")
@@ -136,12 +152,13 @@ class MultiHeadAttention(nn.Module):
         self.out = nn.Linear(heads.d_model, heads.d_model, bias=heads.bias)
 
     def keys_values(self, x: Tensor) -> KeyValue:
-        """[B, S, D] → keys and values [B, H, S, K]"""
+        """Project x [B, S, D] to keys and values [B, H, S, K]."""
         k, v = self.key_value(x).chunk(2, dim=-1)
-        return KeyValue(_split(k, self.n_kv_heads), _split(v, self.n_kv_heads))
+        return KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
 
     def queries(self, x: Tensor) -> Tensor:
-        return _split(self.query(x), self.n_heads)
+        """Project x [B, T, D] to queries [B, H, T, K]."""
+        return _split_heads(self.query(x), self.n_heads)
 
     def forward(
         self,
@@ -150,67 +167,84 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         need_trace: bool = False,
+        head_mask: Tensor | None = None,
     ) -> tuple[Tensor, AttentionTrace | None]:
-        """Queries from x [B, Tq, D] → output [B, Tq, D], and the look [B, H, …] of each head where it is asked for."""
-        return self.weigh(self.queries(x), memory, mask, causal, need_trace)
+        """Attend from x [B, Tq, D] to `memory` → output [B, Tq, D] and, with `need_trace`, the trace [B, H, …].
 
-    def weigh(
+        head_mask [H]: 0 switches a head off, 1 keeps it.
+        """
+        return self.attend_heads(self.queries(x), memory, mask, causal, need_trace, head_mask)
+
+    def attend_heads(
         self,
         q: Tensor,
         memory: KeyValue,
         mask: Tensor | None,
         causal: bool,
         need_trace: bool,
+        head_mask: Tensor | None = None,
         bias: Tensor | None = None,
     ) -> tuple[Tensor, AttentionTrace | None]:
-        """The look comes from the plain form; without it the fused one runs, where it computes the same."""
+        """Attend with queries [B, H, Tq, K]. Uses the fused kernel unless a trace or another score is needed."""
         k, v = memory
         if self.fused and not need_trace:
             dropout = self.dropout if self.training else 0.0
-            # Half-precision keys come from autocast, a bias from plain arithmetic.
+            # Under autocast keys are in half precision but the bias is not.
             heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype), dropout)
-            return self._join(heads), None
+            return self.join_heads(heads, head_mask), None
         if causal:
             mask = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
         if self.n_kv_heads != self.n_heads:
             k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
-        seen = attend_traced(q, k, v, self.score, mask, self.normalise, bias)
-        return self._join(F.dropout(seen.weights, self.dropout, self.training) @ v), seen
+        trace = attend_traced(q, k, v, self.score, mask, self.normalise, bias)
+        heads = F.dropout(trace.weights, self.dropout, self.training) @ v
+        return self.join_heads(heads, head_mask), trace
 
-    def _join(self, heads: Tensor) -> Tensor:
+    def join_heads(self, heads: Tensor, head_mask: Tensor | None = None) -> Tensor:
+        """Concatenate the heads [B, H, T, K], zeroing those that are switched off, and multiply by W_O."""
+        if head_mask is not None:
+            heads = heads * head_mask[:, None, None].to(heads.dtype)
         return self.out(heads.transpose(1, 2).flatten(2))
 
 
 class SelfAttention(MultiHeadAttention):
-    """A sequence attends to itself: to all of it, or (causal) to what stands before, a token at a time if need be."""
+    """A sequence attends to itself: to all positions or, if causal, to earlier ones only."""
 
     def __init__(self, heads: Heads, causal: bool, positions: str = "none") -> None:
         super().__init__(heads)
         self.causal = causal
         self.positions = positions
+        self.score_bias = "alibi" if positions == "alibi" else "none"
 
-    def forward(  # type: ignore[override]  # its keys and values are its own
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False
+    def forward(  # type: ignore[override]  # keys and values are computed from x
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
     ) -> tuple[Tensor, AttentionTrace | None]:
-        """x [B, T, D] → [B, T, D], and the look of each head where it is asked for"""
-        q, memory = self._placed(x, 0)
-        return self.weigh(q, memory, mask, self.causal, need_trace, self._bias(q, memory))
+        """x [B, T, D] → output [B, T, D] and, with `need_trace`, the trace of all heads"""
+        q, memory = self._project(x, 0)
+        return self.attend_heads(q, memory, mask, self.causal, need_trace, head_mask, self._bias(q, memory))
 
     def start(self, rows: int, like: Tensor) -> KeyValue:
-        nothing = like.new_empty(rows, self.n_kv_heads, 0, like.shape[-1] // self.n_heads)
-        return KeyValue(nothing, nothing)
+        """Return an empty key-value cache."""
+        empty = like.new_empty(rows, self.n_kv_heads, 0, like.shape[-1] // self.n_heads)
+        return KeyValue(empty, empty)
 
-    def step(self, x: Tensor, past: KeyValue, mask: Tensor | None = None) -> tuple[Tensor, KeyValue]:
-        """The tokens x [B, n, D] that follow the past → their outputs, and the past after them"""
-        n_past = past.k.shape[2]
-        q, new = self._placed(x, n_past)
+    def step(
+        self, x: Tensor, past: KeyValue, mask: Tensor | None = None, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, KeyValue]:
+        """Process the next tokens x [B, n, D] → their outputs and the longer cache"""
+        q, new = self._project(x, past.k.shape[2])
         memory = past.append(new)
-        causal = x.shape[1] > 1
-        if causal:
-            mask, causal = _both(mask, causal_mask(x.shape[1], memory.k.shape[2], x.device)), False
-        return self.weigh(q, memory, mask, causal, False, self._bias(q, memory))[0], memory
+        if x.shape[1] > 1:
+            mask = _both(mask, causal_mask(x.shape[1], memory.k.shape[2], x.device))
+        bias = self._bias(q, memory)
+        return self.attend_heads(q, memory, mask, False, False, head_mask, bias)[0], memory
 
-    def _placed(self, x: Tensor, start: int) -> tuple[Tensor, KeyValue]:
+    def state_size(self, n_tokens: int) -> int:
+        """Numbers that the cache holds per row after `n_tokens`: a key and a value each."""
+        return self.key_value.out_features * n_tokens
+
+    def _project(self, x: Tensor, start: int) -> tuple[Tensor, KeyValue]:
+        """Queries, keys and values of tokens at positions start, start + 1, …"""
         q, (k, v) = self.queries(x), self.keys_values(x)
         if self.positions == "rotary":
             q, k = rotate(q, start), rotate(k, start)
@@ -222,11 +256,12 @@ class SelfAttention(MultiHeadAttention):
         return alibi(self.n_heads, q.shape[-2], memory.k.shape[-2], q)
 
 
-def _split(x: Tensor, n_heads: int) -> Tensor:
-    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)  # [B, H, T, K]
+def _split_heads(x: Tensor, n_heads: int) -> Tensor:
+    """[B, T, H·K] → [B, H, T, K]"""
+    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
-def _everywhere(mask: Tensor | None, like: Tensor) -> Tensor:
+def _expand_mask(mask: Tensor | None, like: Tensor) -> Tensor:
     return (torch.ones((), dtype=torch.bool, device=like.device) if mask is None else mask).expand_as(like)
 
 

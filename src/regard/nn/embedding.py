@@ -1,4 +1,4 @@
-"""Embedding: the token's vector and its place, joined."""
+"""Embeddings: token vectors combined with position vectors."""
 
 import math
 
@@ -9,14 +9,14 @@ from regard.nn.positions import LearnedPositions, SinusoidalPositions
 
 
 class Add(nn.Module):
-    """x + p, as in the paper"""
+    """x + p, as in the paper "Attention Is All You Need" """
 
     def forward(self, x: Tensor, p: Tensor) -> Tensor:
         return x + p
 
 
 class Concatenate(nn.Module):
-    """W [x ; p]: adding is the case W = [I I]"""
+    """W [x ; p]; addition is the special case W = [I I]"""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Concatenate(nn.Module):
 
 
 class Embedding(nn.Module):
-    """dropout(join(√D · E[id], position)); `tokens` may be shared with other embeddings and the output layer."""
+    """dropout(join(√D · E[id], position)). `tokens` may be shared with other embeddings and the output layer."""
 
     def __init__(
         self,
@@ -43,22 +43,22 @@ class Embedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim)
 
-    def forward(self, ids: Tensor, start: int = 0, before: Tensor | None = None) -> Tensor:
-        """[B, T] ids that stand at start … start + T − 1 → [B, T, D]
+    def forward(self, ids: Tensor, start: int = 0, n_padding: Tensor | None = None) -> Tensor:
+        """Embed ids [B, T] at positions start … start + T − 1 → [B, T, D]
 
-        before [B]: so many places of a row are padding on the left, and do not count.
+        n_padding [B]: padding tokens on the left of each row, which positions do not count.
         """
         x = self.tokens(ids) * self.scale
         if self.positions is not None:
-            x = self.join(x, self._places(start, ids.shape[1], before))
+            x = self.join(x, self._positions(start, ids.shape[1], n_padding))
         if torch.is_autocast_enabled(ids.device.type):
-            # The residual stream then runs in half precision, which halves the traffic between the layers.
+            # Keep the residual stream in half precision: half the memory traffic between layers.
             x = x.to(torch.get_autocast_dtype(ids.device.type))
         return self.dropout(x)
 
-    def _places(self, start: int, n: int, before: Tensor | None) -> Tensor:
+    def _positions(self, start: int, n: int, n_padding: Tensor | None) -> Tensor:
         assert self.positions is not None
-        if before is None:
+        if n_padding is None:
             return self.positions(start, n)
-        places = torch.arange(start, start + n, device=before.device) - before[:, None]
-        return self.positions.at(places.clamp(min=0), start + n)
+        positions = torch.arange(start, start + n, device=n_padding.device) - n_padding[:, None]
+        return self.positions.at(positions.clamp(min=0), start + n)

@@ -1,4 +1,4 @@
-"""The position-wise feed-forward layer."""
+"""Position-wise feed-forward layers."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ class GatedFeedForward(nn.Module):
         return self.outer(F.silu(gate) * value)
 
 
-def feed_forward(d_model: int, d_ff: int, activation: str, bias: bool = True) -> nn.Module:
+def make_feed_forward(d_model: int, d_ff: int, activation: str, bias: bool = True) -> nn.Module:
     if activation == "swiglu":
         return GatedFeedForward(d_model, d_ff, bias)
     return FeedForward(d_model, d_ff, activation, bias)

@@ -1,10 +1,22 @@
-"""Masks: bool, True = may attend, broadcastable to [B, H, Tq, Tk]. All of them are made here."""
+"""Masks: bool, True = may attend, broadcastable to [B, H, Tq, Tk]."""
 
 import torch
 from torch import Tensor
 
 
 def causal_mask(n_queries: int, n_keys: int, device: torch.device | None = None) -> Tensor:
-    """[Tq, Tk]: query i, the (Tk − Tq + i)-th of the sequence, may look at keys up to its own place."""
+    """[Tq, Tk]: each query may attend to its own and earlier positions; the last query is at the last key."""
     square = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     return square.tril(n_keys - n_queries)
+
+
+def padding_mask(n_padding: Tensor, length: int, n_queries: int | None = None) -> Tensor:
+    """[R, 1, Tq, length]: True where a position is not padding, given [R] padding tokens on the left of each row.
+
+    The last `n_queries` positions are the queries (default: all). A query that is padding itself may attend to its
+    own position, because softmax needs at least one.
+    """
+    positions = torch.arange(length, device=n_padding.device)
+    is_token = positions >= n_padding[:, None]
+    is_own = positions == positions[length - (n_queries or length) :, None]
+    return (is_token[:, None, :] | is_own)[:, None]

@@ -1,125 +1,185 @@
-"""Mixers: the part of a layer in which tokens see each other. All of them have the verbs of `SelfAttention`:
+"""Mixers: the part of a layer in which tokens exchange information (self-attention is one of them)."""
 
-forward(x [B, T, D], mask, need_look) → (y [B, T, D], Look or None), the whole sequence at once, and, if causal,
-start(rows, like) → state and step(x [B, 1, D], state, mask) → (y, state), a token at a time.
-"""
-
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, attend_traced
 from regard.nn.linear_attention import (
-    FEATURES,
+    FEATURE_MAPS,
     LinearState,
-    add,
+    add_to_state,
     causal_linear_attention,
     empty_state,
     linear_attention,
     linear_weights,
-    read,
+    read_state,
 )
 from regard.nn.masks import causal_mask
-from regard.nn.recurrent import flip
+from regard.nn.recurrent import reverse_within_length
 from regard.nn.state_space import SelectiveStateSpace, SsmState
 
 Mixed = tuple[Tensor, AttentionTrace | None]
 
 
-class LinearAttention(MultiHeadAttention):
-    """Attention without the softmax: y = φ(q) Σ_i φ(k_i) v_iᵀ, a sum that can be kept.
+class MixerState(Protocol):
+    """What a causal mixer remembers of earlier tokens, one row per hypothesis."""
 
-    φ = identity is the lecture's; φ = elu + 1 with weights divided by their sum is Katharopoulos et al. (2020).
+    def select(self, rows: Tensor) -> Self: ...
+
+
+State = TypeVar("State", bound=MixerState)
+
+
+class Mixer(Protocol):
+    """Mixes a whole sequence at once."""
+
+    def __call__(
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+    ) -> Mixed:
+        """x [B, T, D], mask [B, 1, Tq or 1, T], head_mask [H] → y [B, T, D] and, if it is attention, its trace"""
+        ...
+
+
+class CausalMixer(Mixer, Protocol[State]):
+    """A mixer that sees earlier tokens only, and so can also process one token at a time."""
+
+    def start(self, rows: int, like: Tensor) -> State:
+        """Return the state before the first token, on the device and with the width of `like` [..., D]."""
+        ...
+
+    def step(
+        self, x: Tensor, state: State, mask: Tensor | None = None, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Process the next token x [B, 1, D] → y [B, 1, D] and the state after it"""
+        ...
+
+    def state_size(self, n_tokens: int) -> int:
+        """Numbers that the state holds per row after `n_tokens` tokens."""
+        ...
+
+
+class LinearAttention(MultiHeadAttention):
+    """Attention without the softmax: y = φ(q) Σ_i φ(k_i) v_iᵀ, where the sum is kept as a state of fixed size.
+
+    φ = identity is the lecture's form; φ = elu + 1 with weights divided by their sum is Katharopoulos et al. (2020).
     """
 
     def __init__(self, heads: Heads, causal: bool, feature: str) -> None:
         super().__init__(heads._replace(n_kv_heads=None))
         self.causal = causal
-        self.feature = FEATURES[feature]
-        self.by_sum = feature != "identity"
+        self.feature_map = FEATURE_MAPS[feature]
+        self.divide_by_sum = feature != "identity"
+        self.score_name = "linear"
+        self.normalise = "sum" if self.divide_by_sum else "none"
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:  # type: ignore[override]
-        q, k, v = self._mapped(x)
+    def forward(  # type: ignore[override]  # keys and values are computed from x
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+    ) -> Mixed:
+        q, k, v = self._features(x)
         if need_trace:
-            square = causal_mask(q.shape[-2], k.shape[-2], q.device) if self.causal else mask
-            weights = linear_weights(q, k, self.by_sum, square)
-            seen = attend_traced(q, k, v, "dot", square, "none")._replace(weights=weights)
-            return self._join(seen.output), seen
+            mask = causal_mask(q.shape[-2], k.shape[-2], q.device) if self.causal else mask
+            weights = linear_weights(q, k, self.divide_by_sum, mask)
+            trace = attend_traced(q, k, v, "dot", mask, "none")._replace(weights=weights)
+            return self.join_heads(trace.output, head_mask), trace
         if self.causal:
-            return self._join(causal_linear_attention(q, k, v, self.by_sum)), None
-        return self._join(linear_attention(q, k, v, self.by_sum, mask)), None
+            return self.join_heads(causal_linear_attention(q, k, v, self.divide_by_sum), head_mask), None
+        return self.join_heads(linear_attention(q, k, v, self.divide_by_sum, mask), head_mask), None
 
     def start(self, rows: int, like: Tensor) -> LinearState:
         width = like.shape[-1] // self.n_heads
         return empty_state(rows, self.n_heads, width, width, like)
 
-    def step(self, x: Tensor, state: LinearState, mask: Tensor | None = None) -> tuple[Tensor, LinearState]:
-        q, k, v = self._mapped(x)
-        state = add(state, k, v)
-        return self._join(read(state, q, self.by_sum)), state
+    def step(
+        self, x: Tensor, state: LinearState, mask: Tensor | None = None, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, LinearState]:
+        q, k, v = self._features(x)
+        state = add_to_state(state, k, v)
+        return self.join_heads(read_state(state, q, self.divide_by_sum), head_mask), state
 
-    def _mapped(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def state_size(self, n_tokens: int) -> int:
+        width = self.query.out_features // self.n_heads
+        return self.n_heads * width * (width + 1)
+
+    def _features(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         q, (k, v) = self.queries(x), self.keys_values(x)
-        scale = q.shape[-1] ** -0.25  # as the scaled dot product, shared by both sides
-        return self.feature(q * scale), self.feature(k * scale), v
+        scale = q.shape[-1] ** -0.25  # 1/√K of the scaled dot product, half of it on each side
+        return self.feature_map(q * scale), self.feature_map(k * scale), v
 
 
 class StateSpace(nn.Module):
-    """A selective state space over what stands before."""
+    """A selective state space that reads from left to right."""
 
     def __init__(self, d_model: int, d_state: int) -> None:
         super().__init__()
-        self.ahead = SelectiveStateSpace(d_model, d_state)
+        self.left_to_right = SelectiveStateSpace(d_model, d_state)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:
-        return self.ahead(x), None
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+    ) -> Mixed:
+        return self.left_to_right(x), None
 
     def start(self, rows: int, like: Tensor) -> SsmState:
-        return self.ahead.start(rows, like)
+        return self.left_to_right.start(rows, like)
 
-    def step(self, x: Tensor, state: SsmState, mask: Tensor | None = None) -> tuple[Tensor, SsmState]:
-        return self.ahead.step(x, state)
+    def step(
+        self, x: Tensor, state: SsmState, mask: Tensor | None = None, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, SsmState]:
+        return self.left_to_right.step(x, state)
+
+    def state_size(self, n_tokens: int) -> int:
+        return self.left_to_right.state_size
 
 
 class BidirectionalStateSpace(nn.Module):
-    """One state space from the front and one from each row's own end, summed."""
+    """The sum of two state spaces, one from the left and one from the last token of each row."""
 
     def __init__(self, d_model: int, d_state: int) -> None:
         super().__init__()
-        self.ahead = SelectiveStateSpace(d_model, d_state)
-        self.back = SelectiveStateSpace(d_model, d_state)
+        self.left_to_right = SelectiveStateSpace(d_model, d_state)
+        self.right_to_left = SelectiveStateSpace(d_model, d_state)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+    ) -> Mixed:
         lengths = torch.full((len(x),), x.shape[1], device=x.device) if mask is None else mask[:, 0, 0].sum(-1)
-        return self.ahead(x) + flip(self.back(flip(x, lengths)), lengths), None
+        backward = self.right_to_left(reverse_within_length(x, lengths))
+        return self.left_to_right(x) + reverse_within_length(backward, lengths), None
 
 
 class WindowState(NamedTuple):
     inputs: Tensor
-    """[B, w − 1, D]: the last inputs"""
+    """The last w − 1 inputs [B, w − 1, D]"""
 
     def select(self, rows: Tensor) -> "WindowState":
         return WindowState(self.inputs.index_select(0, rows))
 
 
 class Window(nn.Module):
-    """y_t = W [x_{t−w+1} ; … ; x_t] + b: a feed-forward net sees a fixed number of tokens, zeros before the first"""
+    """y_t = W [x_{t−w+1} ; … ; x_t] + b: a feed-forward net over the last w tokens, zeros before the first"""
 
     def __init__(self, d_model: int, window: int) -> None:
         super().__init__()
         self.window = window
         self.join = nn.Linear(window * d_model, d_model)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False) -> Mixed:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+    ) -> Mixed:
         return self._slide(torch.cat([self.start(len(x), x).inputs, x], dim=1)), None
 
     def start(self, rows: int, like: Tensor) -> WindowState:
         return WindowState(like.new_zeros(rows, self.window - 1, like.shape[-1]))
 
-    def step(self, x: Tensor, state: WindowState, mask: Tensor | None = None) -> tuple[Tensor, WindowState]:
-        seen = torch.cat([state.inputs, x], dim=1)
-        return self._slide(seen), WindowState(seen[:, x.shape[1] :])
+    def step(
+        self, x: Tensor, state: WindowState, mask: Tensor | None = None, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, WindowState]:
+        inputs = torch.cat([state.inputs, x], dim=1)
+        return self._slide(inputs), WindowState(inputs[:, x.shape[1] :])
+
+    def state_size(self, n_tokens: int) -> int:
+        return (self.window - 1) * self.join.out_features
 
     def _slide(self, x: Tensor) -> Tensor:
         return self.join(x.unfold(1, self.window, 1).transpose(-2, -1).flatten(2))

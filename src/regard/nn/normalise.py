@@ -1,4 +1,4 @@
-"""From scores to weights: what may not be attended to gets the weight 0."""
+"""From scores to attention weights. Masked positions get weight 0."""
 
 from collections.abc import Callable
 
@@ -13,15 +13,15 @@ def softmax(e: Tensor, mask: Tensor | None) -> Tensor:
     return (e if mask is None else e.masked_fill(~mask, -torch.inf)).softmax(-1)
 
 
-def divided_by_sum(e: Tensor, mask: Tensor | None) -> Tensor:
+def divide_by_sum(e: Tensor, mask: Tensor | None) -> Tensor:
     """e_i / Σ_j e_j, for scores that are not negative"""
-    e = plain(e, mask)
+    e = unnormalised(e, mask)
     return e / e.sum(-1, keepdim=True)
 
 
-def plain(e: Tensor, mask: Tensor | None) -> Tensor:
-    """e_i itself: attention without its second step, which is linear in the values and in the keys"""
+def unnormalised(e: Tensor, mask: Tensor | None) -> Tensor:
+    """e_i itself: attention without its normalisation step is linear in the values and in the keys"""
     return e if mask is None else e.masked_fill(~mask, 0.0)
 
 
-NORMALISERS: dict[str, Normaliser] = {"softmax": softmax, "sum": divided_by_sum, "none": plain}
+NORMALISERS: dict[str, Normaliser] = {"softmax": softmax, "sum": divide_by_sum, "none": unnormalised}

@@ -1,4 +1,4 @@
-"""Where a token stands: vectors that join its embedding, a rotation of queries and keys, or a bias on the scores."""
+"""Position encodings: vectors added to embeddings, rotation of queries and keys (RoPE), bias on scores (ALiBi)."""
 
 import torch
 from torch import Tensor, nn
@@ -7,14 +7,14 @@ from regard.errors import UserError
 
 
 def sinusoid(positions: Tensor, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^{2i/d}), PE(pos, 2i+1) = cos(the same);  [T] → [T, D]"""
+    """PE(pos, 2i) = sin(pos / 10000^{2i/d}), PE(pos, 2i+1) = cos(pos / 10000^{2i/d});  [T] → [T, D]"""
     i = torch.arange(0, d_model, 2, device=positions.device, dtype=torch.float64)
     angles = positions[:, None] / 10000 ** (i / d_model)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed, and defined for every length: the table is a start, longer input computes its own rows."""
+    """Fixed vectors for any length: the first max_len are in a table, later ones are computed when needed."""
 
     table: Tensor
 
@@ -28,16 +28,16 @@ class SinusoidalPositions(nn.Module):
         """Positions start … start + n − 1 → [n, D]"""
         if start + n <= len(self.table):
             return self.table[start : start + n]
-        places = torch.arange(start, start + n, device=self.table.device)
-        return sinusoid(places, self.d_model).to(self.table.dtype)
+        positions = torch.arange(start, start + n, device=self.table.device)
+        return sinusoid(positions, self.d_model).to(self.table.dtype)
 
-    def at(self, places: Tensor, end: int) -> Tensor:
-        """places [B, T], all before `end` → [B, T, D]"""
-        return self(0, end)[places]
+    def at(self, positions: Tensor, end: int) -> Tensor:
+        """positions [B, T], all less than `end` → [B, T, D]"""
+        return self(0, end)[positions]
 
 
 class LearnedPositions(nn.Module):
-    """One trained vector a position; past the trained length there is none, which is an error."""
+    """One trained vector per position; a longer sequence is an error."""
 
     def __init__(self, d_model: int, max_len: int) -> None:
         super().__init__()
@@ -52,9 +52,9 @@ class LearnedPositions(nn.Module):
             )
         return self.table[start : start + n]
 
-    def at(self, places: Tensor, end: int) -> Tensor:
-        """places [B, T] → [B, T, D]; padding may stand past the table, and what it gets is never seen"""
-        return self.table[places.clamp(max=len(self.table) - 1)]
+    def at(self, positions: Tensor, end: int) -> Tensor:
+        """positions [B, T] → [B, T, D]; padding may lie past the table, its vectors are never used"""
+        return self.table[positions.clamp(max=len(self.table) - 1)]
 
 
 POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
@@ -64,22 +64,22 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
 
 
 def rotate(x: Tensor, start: int = 0) -> Tensor:
-    """RoPE (Su et al. 2021): turn the pair (x_i, x_{i + K/2}) at place p by p / 10000^{2i/K};  x [..., T, K]
+    """RoPE (Su et al. 2021): rotate the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  x [..., T, K]
 
-    The product of a query and a key then depends on how far apart they stand, not on where.
+    The dot product of a query and a key then depends on their distance only.
     """
     n, width = x.shape[-2:]
     dtype = torch.promote_types(x.dtype, torch.float32)
-    places = torch.arange(start, start + n, device=x.device, dtype=dtype)
-    angles = places[:, None] / 10000 ** (torch.arange(0, width, 2, device=x.device, dtype=dtype) / width)
+    positions = torch.arange(start, start + n, device=x.device, dtype=dtype)
+    angles = positions[:, None] / 10000 ** (torch.arange(0, width, 2, device=x.device, dtype=dtype) / width)
     cos, sin = angles.cos(), angles.sin()
     left, right = x.chunk(2, dim=-1)
     return torch.cat([left * cos - right * sin, right * cos + left * sin], dim=-1).to(x.dtype)
 
 
 def alibi(n_heads: int, n_queries: int, n_keys: int, like: Tensor) -> Tensor:
-    """ALiBi (Press et al. 2022): −m_h |i − j| on the score, m_h = 2^{−8h/H};  → [H, Tq, Tk]"""
+    """ALiBi (Press et al. 2022): the bias −m_h |i − j| on the scores, m_h = 2^{−8h/H};  → [H, Tq, Tk]"""
     slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1, device=like.device) / n_heads)
     queries = torch.arange(n_keys - n_queries, n_keys, device=like.device)
-    apart = (queries[:, None] - torch.arange(n_keys, device=like.device)).abs()
-    return (-slopes[:, None, None] * apart).to(like.dtype)
+    distance = (queries[:, None] - torch.arange(n_keys, device=like.device)).abs()
+    return (-slopes[:, None, None] * distance).to(like.dtype)

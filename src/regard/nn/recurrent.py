@@ -1,4 +1,4 @@
-"""Recurrent layers over padded batches, whole or a token at a time."""
+"""Recurrent layers over padded batches: the whole sequence at once or one token at a time."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ CELLS: dict[str, type[nn.GRU] | type[nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM
 
 
 class RecurrentState(NamedTuple):
-    """h [B, L, D] of every layer, and for an LSTM the cell c beside it"""
+    """Hidden state h [B, L, D] of every layer and, for an LSTM, the cell state c"""
 
     h: Tensor
     c: Tensor | None
@@ -19,7 +19,7 @@ class RecurrentState(NamedTuple):
 
 
 class Recurrent(nn.Module):
-    """h_t = RNN(x_t, h_{t−1}), several layers of it. Padding on the right changes nothing before it."""
+    """h_t = RNN(x_t, h_{t−1}) with several layers. Padding on the right does not affect earlier states."""
 
     def __init__(self, cell: str, d_in: int, d_hidden: int, n_layers: int, dropout: float) -> None:
         super().__init__()
@@ -28,57 +28,59 @@ class Recurrent(nn.Module):
         self.cell = cell
 
     def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
-        """x [B, T, D] → the last layer's states [B, T, H], and what a following token needs"""
+        """x [B, T, D] → hidden states of the last layer [B, T, H], and the state after the last token"""
         if self.cell == "gru":
-            y, h = self.rnn(x, None if state is None else _inner(state.h))
-            return y, RecurrentState(_outer(h), None)
-        given = None if state is None or state.c is None else (_inner(state.h), _inner(state.c))
-        y, (h, c) = self.rnn(x, given)
-        return y, RecurrentState(_outer(h), _outer(c))
+            y, h = self.rnn(x, None if state is None else _layers_first(state.h))
+            return y, RecurrentState(_batch_first(h), None)
+        initial = None if state is None or state.c is None else (_layers_first(state.h), _layers_first(state.c))
+        y, (h, c) = self.rnn(x, initial)
+        return y, RecurrentState(_batch_first(h), _batch_first(c))
 
-    def initial(self, h: Tensor) -> RecurrentState:
-        """From h [B, L, H]; an LSTM's cell begins empty."""
+    def initial_state(self, h: Tensor) -> RecurrentState:
+        """Return the state that starts from h [B, L, H]; the cell state of an LSTM starts at zero."""
         return RecurrentState(h, torch.zeros_like(h) if self.cell == "lstm" else None)
 
 
 class BidirectionalLayer(nn.Module):
-    """[forward state ; backward state] a token. The backward half reads each row from its own last token."""
+    """[forward state ; backward state] per token. The backward half starts at the last token of each row."""
 
     def __init__(self, cell: str, d_in: int, d_out: int) -> None:
         super().__init__()
-        self.ahead = Recurrent(cell, d_in, d_out // 2, 1, 0.0)
-        self.back = Recurrent(cell, d_in, d_out // 2, 1, 0.0)
+        self.left_to_right = Recurrent(cell, d_in, d_out // 2, 1, 0.0)
+        self.right_to_left = Recurrent(cell, d_in, d_out // 2, 1, 0.0)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """x [B, T, D], lengths [B] → [B, T, d_out]"""
-        ahead, back = self.ahead(x)[0], self.back(flip(x, lengths))[0]
-        return torch.cat([ahead, flip(back, lengths)], dim=-1)
+        forward, backward = self.left_to_right(x)[0], self.right_to_left(reverse_within_length(x, lengths))[0]
+        return torch.cat([forward, reverse_within_length(backward, lengths)], dim=-1)
 
 
 class ForwardLayer(nn.Module):
+    """One hidden state per token, read from left to right."""
+
     def __init__(self, cell: str, d_in: int, d_out: int) -> None:
         super().__init__()
-        self.ahead = Recurrent(cell, d_in, d_out, 1, 0.0)
+        self.left_to_right = Recurrent(cell, d_in, d_out, 1, 0.0)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        return self.ahead(x)[0]
+        return self.left_to_right(x)[0]
 
 
-def flip(x: Tensor, lengths: Tensor) -> Tensor:
-    """Each row of x [B, T, D] back to front within its length; the padding stays where it is."""
-    places = torch.arange(x.shape[1], device=x.device)
-    back = lengths[:, None] - 1 - places
-    return x.gather(1, torch.where(back >= 0, back, places)[..., None].expand_as(x))
+def reverse_within_length(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse each row of x [B, T, D] within its length; padding keeps its place."""
+    positions = torch.arange(x.shape[1], device=x.device)
+    reversed_ = lengths[:, None] - 1 - positions
+    return x.gather(1, torch.where(reversed_ >= 0, reversed_, positions)[..., None].expand_as(x))
 
 
-def last(x: Tensor, lengths: Tensor) -> Tensor:
-    """x [B, T, D] at each row's last token → [B, D]"""
+def last_token(x: Tensor, lengths: Tensor) -> Tensor:
+    """Vectors of the last token of each row;  x [B, T, D] → [B, D]"""
     return x[torch.arange(len(x), device=x.device), lengths - 1]
 
 
-def _inner(state: Tensor) -> Tensor:
-    return state.transpose(0, 1).contiguous()  # torch keeps layers first
+def _layers_first(state: Tensor) -> Tensor:
+    return state.transpose(0, 1).contiguous()  # as torch wants it
 
 
-def _outer(state: Tensor) -> Tensor:
+def _batch_first(state: Tensor) -> Tensor:
     return state.transpose(0, 1)

@@ -1,11 +1,11 @@
-"""The residual connection and where its norm stands."""
+"""Residual connections with layer normalisation before or after the sub-layer."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 class RMSNorm(nn.RMSNorm):
-    """x / √(mean x² + ε) · g, with g in the type of x: torch's kernel wants both in one."""
+    """x / √(mean x² + ε) · g, with g cast to the type of x, as torch's fused kernel requires"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
@@ -15,9 +15,9 @@ NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
 
 
 class Residual(nn.Module):
-    """Around a sub-layer f.  pre: x + dropout(f(norm(x)));  post: norm(x + dropout(f(x)))
+    """Residual connection around a sub-layer f.  pre: x + dropout(f(norm(x)));  post: norm(x + dropout(f(x)))
 
-    `enter` gives f its input, `leave` adds f's output; in between, f may return more than one value.
+    `before` returns the input of f, `after` adds the output of f. Two methods, because f may return several values.
     """
 
     def __init__(self, d_model: int, dropout: float, norm: str, norm_kind: str = "layer") -> None:
@@ -26,9 +26,9 @@ class Residual(nn.Module):
         self.norm = NORMS[norm_kind](d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def before(self, x: Tensor) -> Tensor:
         return self.norm(x) if self.pre else x
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+    def after(self, x: Tensor, y: Tensor) -> Tensor:
         z = x + self.dropout(y)
         return z if self.pre else self.norm(z)

@@ -1,4 +1,4 @@
-"""Scores e(q, k): how well a query fits a key. Each maps [..., Tq, Dq] and [..., Tk, Dk] to [..., Tq, Tk]."""
+"""Score functions e(q, k): how well a query matches a key; [..., Tq, Dq] and [..., Tk, Dk] → [..., Tq, Tk]."""
 
 import math
 
@@ -16,7 +16,7 @@ class Dot(nn.Module):
 
 
 class ScaledDot(nn.Module):
-    """e(q, k) = q · k / √d_k, so that the variance of the scores does not grow with the width"""
+    """e(q, k) = q · k / √d_k; the scale keeps the variance of the scores independent of the width"""
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)
@@ -30,7 +30,7 @@ class Cosine(nn.Module):
 
 
 class Bilinear(nn.Module):
-    """e(q, k) = qᵀ W k: query and key may differ in width"""
+    """e(q, k) = qᵀ W k; query and key may have different widths"""
 
     def __init__(self, d_query: int, d_key: int) -> None:
         super().__init__()
@@ -55,17 +55,17 @@ class Additive(nn.Module):
 
 
 class Location(nn.Module):
-    """e(q, ·) = W q + b, one number a position up to L_max: linear in the query, and it never looks at the keys"""
+    """e(q, ·) = W q + b, one score per position up to L_max: linear in the query, independent of the keys"""
 
     def __init__(self, d_query: int, max_len: int) -> None:
         super().__init__()
         self.place = nn.Linear(d_query, max_len)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        n, most = k.shape[-2], self.place.out_features
-        if n > most:
+        n, max_len = k.shape[-2], self.place.out_features
+        if n > max_len:
             raise UserError(
-                f"location attention has {most} positions, the source has {n} tokens; split it, or train with the "
+                f"location attention has {max_len} positions, the source has {n} tokens; split it, or train with the "
                 "attention's max_len raised"
             )
         return self.place(q)[..., :n]
@@ -82,7 +82,7 @@ SCORES: dict[str, type[nn.Module]] = {
 
 
 def make_score(name: str, d_query: int, d_key: int, max_len: int = 0) -> nn.Module:
-    """The score of that name for queries and keys of these widths; `max_len` is for location."""
+    """Make the score of that name for queries and keys of these widths; `max_len` is for location."""
     match name:
         case "bilinear":
             return Bilinear(d_query, d_key)
@@ -92,16 +92,18 @@ def make_score(name: str, d_query: int, d_key: int, max_len: int = 0) -> nn.Modu
             return Location(d_query, max_len)
     if d_query != d_key:
         raise UserError(
-            f"the {name} score needs queries and keys of one width, not {d_query} and {d_key}; "
+            f"the {name} score needs queries and keys of the same width, not {d_query} and {d_key}; "
             "use bilinear, additive or location"
         )
     return SCORES[name]()
 
 
 def score_named(name: str) -> nn.Module:
-    """A score without weights of its own."""
+    """Return the score of that name, which must have no trainable weights."""
     if name not in SCORES:
         raise UserError(f"attention score '{name}' is unknown; choose one of {', '.join(SCORES)}")
     if name in ("bilinear", "additive", "location"):
-        raise UserError(f"the {name} score has weights; pass one, such as regard.nn.scores.{SCORES[name].__name__}(…)")
+        raise UserError(
+            f"the {name} score has trainable weights; pass a module, e.g. regard.nn.scores.{SCORES[name].__name__}(…)"
+        )
     return SCORES[name]()

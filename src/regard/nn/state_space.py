@@ -1,4 +1,4 @@
-"""The selective state-space layer of Mamba (Gu & Dao 2023): a recurrence whose coefficients depend on the input."""
+"""The selective state space of Mamba (Gu & Dao 2023): a recurrence whose coefficients depend on the input."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ CHUNK = 64
 
 
 class SsmState(NamedTuple):
-    """All that the past leaves behind: conv [B, E, W−1], the last inputs of the convolution; ssm [B, E, N]."""
+    """The state after some tokens: conv [B, E, W−1], the last inputs of the convolution, and ssm [B, E, N]"""
 
     conv: Tensor
     ssm: Tensor
@@ -24,12 +24,12 @@ class SsmState(NamedTuple):
 def scan(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
     """h_t = a_t ⊙ h_{t−1} + b_t  with  h_{−1} = start;  a, b [B, T, E, N], start [B, E, N] → all h [B, T, E, N]"""
     if torch.compiler.is_compiling():
-        return _states(a, b, start)  # the compiler derives and plans for itself
+        return _states(a, b, start)  # the compiler derives the gradient itself
     return _Scan.apply(a, b, start)
 
 
 class _Scan(torch.autograd.Function):
-    """The gradient of a scan is a scan from the end, so that nothing but a and h need be kept for it."""
+    """A scan whose gradient is a scan from the end, so that only a and h are kept for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, start: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def _states(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
 
 
 def sequential(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
-    """Step by step, and once over the memory: the quicker form on a CPU"""
+    """Compute the scan one step at a time: one pass over memory, faster on a CPU."""
     h = torch.empty_like(b)
     for t in range(b.shape[1]):
         start = torch.addcmul(b[:, t], a[:, t], start, out=h[:, t])
@@ -61,7 +61,7 @@ def sequential(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
 
 
 def parallel(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
-    """All positions of a chunk at once, one chunk after the other"""
+    """Compute the scan chunk by chunk, all positions of a chunk in parallel."""
     states = []
     for a_chunk, b_chunk in zip(a.split(CHUNK, dim=1), b.split(CHUNK, dim=1), strict=True):
         states.append(_scan_chunk(a_chunk, b_chunk, start))
@@ -70,16 +70,16 @@ def parallel(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
 
 
 def _scan_chunk(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
-    """A scan of at most CHUNK positions, by doubling: after step s, b_t is the sum of the last 2s terms.
+    """Scan at most CHUNK positions by doubling: after step s, b_t is the sum of the last 2s terms.
 
-    The pair (a, b) stands for h ↦ a h + b, and two of them compose as (a, b) ∘ (a', b') = (a a', a b' + b).
-    Products only, no division by one: a product of many a < 1 may well be 0.
+    The pair (a, b) represents h ↦ a h + b, and two of them compose as (a, b) ∘ (a', b') = (a a', a b' + b).
+    There are products only, no division: a product of many a < 1 may underflow to 0.
     """
     b = torch.cat([b[:, :1] + a[:, :1] * start[:, None], b[:, 1:]], dim=1)
-    # The same steps for every length, so that a compiled graph serves them all; those past the length add zeros.
-    most = CHUNK if torch.compiler.is_compiling() else a.shape[1]
+    # The same steps for every length, so that one compiled graph serves all; steps past the length add zeros.
+    length = CHUNK if torch.compiler.is_compiling() else a.shape[1]
     shift = 1
-    while shift < most:
+    while shift < length:
         b = b + a * _delay(b, shift)
         a = a * _delay(a, shift)
         shift *= 2
@@ -87,20 +87,20 @@ def _scan_chunk(a: Tensor, b: Tensor, start: Tensor) -> Tensor:
 
 
 def _delay(x: Tensor, by: int) -> Tensor:
-    """x_{t−by} in the place of x_t, zeros before the first;  [B, T, E, N] → [B, T, E, N]"""
+    """Shift x by `by` positions, filling with zeros: y_t = x_{t−by};  [B, T, E, N] → [B, T, E, N]"""
     return F.pad(x, (0, 0, 0, 0, by, 0))[:, : x.shape[1]]
 
 
-def _wide(x: Tensor) -> Tensor:
-    """In float32 at least: a recurrence in bf16 forgets what it adds up."""
+def _at_least_float32(x: Tensor) -> Tensor:
+    """Cast to float32 or wider: a recurrence in bf16 loses small terms."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class SelectiveStateSpace(nn.Module):
     """h_t = exp(Δ_t A) ⊙ h_{t−1} + Δ_t B_t x_t,  y_t = C_t h_t + D ⊙ x_t  with Δ, B and C functions of x_t.
 
-    Around it a gate and a short causal convolution: [x, z] = W_in u, x ← SiLU(conv(x)), out = W_out (y ⊙ SiLU(z)).
-    E = expand · D channels, each with N = d_state states of its own; the convolution sees `width` positions.
+    With a gate and a short causal convolution around it: [x, z] = W_in u, x ← SiLU(conv(x)), out = W_out (y ⊙ SiLU(z)).
+    There are E = expand · D channels with N = d_state states each; the convolution covers `width` positions.
     """
 
     def __init__(self, d_model: int, d_state: int = 16, expand: int = 2, width: int = 4) -> None:
@@ -112,7 +112,7 @@ class SelectiveStateSpace(nn.Module):
         self.conv_bias = nn.Parameter(torch.zeros(inner))
         self.x_proj = nn.Linear(inner, rank + 2 * d_state, bias=False)
         self.dt_proj = nn.Linear(rank, inner, bias=False)
-        # Apart from dt_proj, as it is added in float32 where the product is in bf16.
+        # Separate from dt_proj, because it is added in float32 where the product is in bf16.
         self.dt_bias = nn.Parameter(_inverse_softplus(_log_uniform(inner, 1e-3, 1e-1)))
         self.a_log = nn.Parameter(torch.arange(1.0, d_state + 1).log().repeat(inner, 1))
         self.skip = nn.Parameter(torch.ones(inner))
@@ -120,39 +120,45 @@ class SelectiveStateSpace(nn.Module):
         nn.init.uniform_(self.dt_proj.weight, -(rank**-0.5), rank**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, T, D] → [B, T, D]; the output at t depends on x_0 … x_t alone."""
+        """[B, T, D] → [B, T, D]; the output at t depends on x_0 … x_t only."""
         x, gate = self.in_proj(x).chunk(2, dim=-1)
         x = self._convolve(F.pad(x, (0, 0, self.width - 1, 0)))
-        h = _wide(x.new_zeros(x.shape[0], x.shape[2], self.d_state))
+        h = _at_least_float32(x.new_zeros(x.shape[0], x.shape[2], self.d_state))
         chunks = x.split(CHUNK, dim=1)
         if len(chunks) == 1:
-            return self._leave(self._chunk(x, h)[0], gate)
+            return self._gate_output(self._chunk(x, h)[0], gate)
         outputs = []
         for chunk in chunks:
-            # [B, T, E, N] is N times the input: a chunk of it at a time, and again in the backward pass.
+            # States [B, T, E, N] are N times as large as the input: compute them chunk by chunk, and again for the
+            # backward pass.
             y, h = checkpoint(self._chunk, chunk, h, use_reentrant=False, preserve_rng_state=False)
             outputs.append(y)
-        return self._leave(torch.cat(outputs, dim=1), gate)
+        return self._gate_output(torch.cat(outputs, dim=1), gate)
 
     def start(self, rows: int, like: Tensor) -> SsmState:
-        """The state before the first position, on the device and in the type of `like`."""
+        """Return the state before the first position, on the device and in the type of `like`."""
         inner = self.skip.shape[0]
         zeros = like.new_zeros(rows, inner, self.d_state)
-        return SsmState(like.new_zeros(rows, inner, self.width - 1), _wide(zeros))
+        return SsmState(like.new_zeros(rows, inner, self.width - 1), _at_least_float32(zeros))
+
+    @property
+    def state_size(self) -> int:
+        """Numbers that the state holds per row."""
+        return self.skip.shape[0] * (self.width - 1 + self.d_state)
 
     def step(self, x: Tensor, state: SsmState) -> tuple[Tensor, SsmState]:
-        """`forward` of one more position [B, 1, D] → [B, 1, D] and the state after it."""
+        """Process one more position [B, 1, D] → [B, 1, D] and the state after it"""
         x, gate = self.in_proj(x).chunk(2, dim=-1)
         window = torch.cat([state.conv, x.mT.to(state.conv.dtype)], dim=-1)  # [B, E, W]
         x = self._convolve(window.mT)
         a, b, c = self._discretise(x)
         h = a[:, 0] * state.ssm + b[:, 0]
         y = self._read(x, h[:, None], c)
-        return self._leave(y, gate), SsmState(window[..., 1:], h)
+        return self._gate_output(y, gate), SsmState(window[..., 1:], h)
 
     def _convolve(self, x: Tensor) -> Tensor:
         """SiLU(Σ_w weight_w ⊙ x_{t+w} + bias);  [B, T + W − 1, E] → [B, T, E]"""
-        # Not nn.Conv1d, which torch.compile compiles anew for every length.
+        # Not nn.Conv1d, which torch.compile recompiles for every length.
         length = x.shape[1] - self.width + 1
         y: Tensor = self.conv_bias
         for w in range(self.width):
@@ -163,30 +169,30 @@ class SelectiveStateSpace(nn.Module):
         """x [B, T, E] and the state before it [B, E, N] → y [B, T, E] and the state after it."""
         a, b, c = self._discretise(x)
         states = scan(a, b, h)
-        return self._read(x, states, c), states[:, -1].clone()  # a view would keep all of them
+        return self._read(x, states, c), states[:, -1].clone()  # a view would keep all states alive
 
     def _discretise(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x [B, T, E] → Ā = exp(ΔA) and B̄x = ΔBx [B, T, E, N], C [B, T, N]"""
         dt, b, c = self.x_proj(x).split([self.rank, self.d_state, self.d_state], dim=-1)
-        dt = F.softplus(_wide(self.dt_proj(dt)) + self.dt_bias)
-        a = -_wide(self.a_log).exp()
-        return (dt[..., None] * a).exp(), (dt * x)[..., None] * _wide(b)[:, :, None], _wide(c)
+        dt = F.softplus(_at_least_float32(self.dt_proj(dt)) + self.dt_bias)
+        a = -_at_least_float32(self.a_log).exp()
+        return (dt[..., None] * a).exp(), (dt * x)[..., None] * _at_least_float32(b)[:, :, None], _at_least_float32(c)
 
     def _read(self, x: Tensor, states: Tensor, c: Tensor) -> Tensor:
         """y = C h + D ⊙ x;  states [B, T, E, N] → [B, T, E]"""
-        # A product and a sum, since autocast would take a matmul down to bf16.
+        # A product and a sum, because autocast would run a matmul in bf16.
         return (states * c[:, :, None]).sum(-1) + self.skip * x
 
-    def _leave(self, y: Tensor, gate: Tensor) -> Tensor:
+    def _gate_output(self, y: Tensor, gate: Tensor) -> Tensor:
         """[B, T, E] → [B, T, D]"""
         return self.out_proj(y.to(gate.dtype) * F.silu(gate))
 
 
 def _log_uniform(n: int, low: float, high: float) -> Tensor:
-    """[n] draws whose logarithm is uniform."""
+    """Draw n numbers whose logarithm is uniform."""
     return torch.empty(n).uniform_(math.log(low), math.log(high)).exp()
 
 
 def _inverse_softplus(x: Tensor) -> Tensor:
-    """log(eˣ − 1) = x + log(1 − e⁻ˣ), the second without overflow"""
+    """log(eˣ − 1), computed as x + log(1 − e⁻ˣ) to avoid overflow"""
     return x + (-(-x).expm1()).log()

@@ -1,6 +1,6 @@
-"""The front door of captioning models: pictures → captions, and where the model looked."""
+"""Captioner: images in, captions out, with the regions that each word attends to."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.image_encoder import ImageEncoder
+from regard.models.record import AttentionRecord
+from regard.pipelines.base import EncodedInput, Input, Pipeline
 from regard.search.decode import DecodeConfig, decode
-from regard.text.clean import clean
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import BOS, EOS
+from regard.text.vocab import EOS
 
 RegionWeights = NDArray[np.float32]
 _BATCH = 64
@@ -29,58 +30,90 @@ class Caption:
     score: float
     tokens: tuple[str, ...]
     regions: RegionWeights | None = None
-    """[layers, heads, tokens + 1, rows, columns]: where each token (EOS is the last) looked, if asked for"""
+    """[layers, heads, tokens + 1, rows, columns]: attention of each token (EOS is the last), if requested"""
 
 
-class Captioner:
-    def __init__(self, model: Model, tokenizers: TokenizerPair, config: DecodeConfig, device: torch.device) -> None:
+class Captioner(Pipeline):
+    """Describes images.
+
+    >>> captioner = regard.load(captioner_dir)
+    >>> [caption] = captioner.caption([image_file], attention=True)
+    >>> caption.regions.ndim  # [layers, heads, tokens, rows, columns]
+    5
+    """
+
+    noun = "captioner"
+    example_recipe = "caption"
+
+    def __init__(
+        self, model: Model, tokenizers: TokenizerPair, decode_config: DecodeConfig, device: torch.device
+    ) -> None:
         if not isinstance(model, EncoderDecoder) or not isinstance(model.encoder, ImageEncoder):
-            raise UserError("this model takes no pictures; train one with --recipe caption")
+            raise UserError("this model does not read images; train one with --recipe caption")
+        super().__init__(model, tokenizers, decode_config, device)
+        self.model: EncoderDecoder = model
         self.size = model.encoder.size
         self.n_regions = model.encoder.regions
-        self.model = model
-        self.tokenizers = tokenizers
-        self.config = config
-        self.device = device
 
-    def caption(
-        self, pictures: Sequence[Path | str | ImageArray], *, attention: bool = False, **options: object
-    ) -> list[Caption]:
-        """One Caption a picture: a file, or an array uint8 [size, size, 3]. `options` are those of DecodeConfig."""
-        config = DecodeConfig.parse({**self.config.model_dump(), **options}, where="caption")
-        found: list[Caption] = []
-        for i in range(0, len(pictures), _BATCH):
-            src = self._pixels(pictures[i : i + _BATCH])
+    def caption(self, images: Sequence[Input], *, attention: bool = False, **options: object) -> list[Caption]:
+        """Return one Caption per image, in order. `options` are those of DecodeConfig.
+
+        An image is a file, or an array uint8 [size, size, 3].
+        """
+        config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="caption")
+        captions: list[Caption] = []
+        for i in range(0, len(images), _BATCH):
+            src = self._pixels(images[i : i + _BATCH])
             nothing = torch.empty(len(src), 0, dtype=torch.int64)
-            found += self.of_batch(Batch(src, nothing, nothing), config, attention)
-        return found
-
-    @torch.inference_mode()
-    def of_batch(self, batch: Batch, config: DecodeConfig | None = None, attention: bool = False) -> list[Caption]:
-        moved = batch.to(self.device)
-        target = self.tokenizers.tgt
-        captions = []
-        for i, (best, *_) in enumerate(decode(self.model, moved, config or self.config)):
-            regions = self._regions(moved.src[i : i + 1], best.ids) if attention else None
-            captions.append(
-                Caption(clean(target.decode(best.ids)), best.score, tuple(target.tokens(best.ids)), regions)
-            )
+            captions += self.caption_batch(Batch(src, nothing, nothing), config, attention)
         return captions
 
     @torch.inference_mode()
-    def attention(self, picture: Path | str | ImageArray, caption: str) -> tuple[list[str], RegionWeights]:
-        """The caption's tokens, and where the model looks while it is made to say them"""
-        [ids] = self.tokenizers.tgt.encode([clean(caption)])
-        return self.tokenizers.tgt.tokens(ids), self._regions(self._pixels([picture]).to(self.device), ids)
+    def caption_batch(self, batch: Batch, config: DecodeConfig | None = None, attention: bool = False) -> list[Caption]:
+        """Return one Caption per image of a batch."""
+        batch = batch.to(self.device)
+        captions = []
+        for i, (best, *_) in enumerate(decode(self.model, batch, config or self.decode_config)):
+            regions = None
+            if attention:
+                _, record = self.trace(self._encoded(batch.src[i : i + 1]), [*best.ids, EOS])
+                regions = self.region_weights(record)
+            tokens = tuple(self.tgt_tokenizer.tokens(best.ids))
+            captions.append(Caption(self.decode_target(best.ids), best.score, tokens, regions))
+        return captions
 
-    def _pixels(self, pictures: Sequence[Path | str | ImageArray]) -> torch.Tensor:
-        arrays = [load_image(Path(p), self.size) if isinstance(p, str | Path) else p for p in pictures]
+    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
+        """Scale an image to the size that the model reads."""
+        if hidden:
+            raise UserError("an image has no source tokens to hide")
+        return self._encoded(self._pixels([source]).to(self.device))
+
+    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+        return [*(self._best_output(encoded) if target is None else self.encode_target(target)), EOS]
+
+    def region_weights(self, record: AttentionRecord) -> RegionWeights:
+        """Cross-attention of a record as maps over the image [layers, heads, tokens, rows, columns]"""
+        return record.cross.reshape(*record.cross.shape[:3], self.n_regions, self.n_regions)
+
+    def _encoded(self, pixels: torch.Tensor) -> EncodedInput:
+        return EncodedInput(pixels, src_tokens=region_names(self.n_regions, self.n_regions))
+
+    def _pixels(self, images: Sequence[Input]) -> torch.Tensor:
+        """Load and scale images → [B, 3, size, size]"""
+        arrays = [
+            load_image(Path(i), self.size) if isinstance(i, str | Path) else _check(i, self.size) for i in images
+        ]
         return scale_pixels(np.stack(arrays))
 
-    def _regions(self, picture: torch.Tensor, ids: Sequence[int]) -> RegionWeights:
-        tgt = torch.tensor([[BOS, *ids, EOS]], device=self.device)
-        layers = [trace.weights[0] for trace in self.model.attention(Batch.of(picture, tgt)).cross]
-        side = self.n_regions
-        if not layers:
-            return np.zeros((0, 0, len(ids) + 1, side, side), dtype=np.float32)
-        return torch.stack(layers).unflatten(-1, (side, side)).float().cpu().numpy()
+
+def _load(image: Input, size: int) -> ImageArray:
+    if isinstance(image, str | Path):
+        return load_image(Path(image), size)
+    if image.shape != (size, size, 3):
+        raise UserError(f"the image has shape {image.shape}; this model reads ({size}, {size}, 3)")
+    return image
+
+
+def region_names(n_rows: int, n_columns: int) -> tuple[str, ...]:
+    """Name the regions `row,column`, row by row, each as a separate word."""
+    return tuple(f"▁{row},{column}" for row in range(n_rows) for column in range(n_columns))

@@ -1,6 +1,6 @@
-"""The front door of encoder-only models: texts → labels, texts → vectors."""
+"""Classifier: an encoder-only model that labels texts and turns them into vectors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,71 +11,90 @@ from regard.data.batch import collate_sources
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
-from regard.models.inside import record_of, single
-from regard.models.record import AttentionRecord
-from regard.text.clean import clean
+from regard.pipelines.base import EncodedInput, Input, Pipeline, as_text
+from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import BOS, EOS, SPECIALS
+from regard.text.vocab import SPECIALS
 
 _BATCH_TOKENS = 16_384
 
 
 @dataclass(frozen=True)
-class Classified:
+class Classification:
     text: str
     label: str
     probabilities: Mapping[str, float]
-    """Of every label"""
+    """Probability of every label"""
 
 
-class Classifier:
+class Classifier(Pipeline):
+    """An encoder-only model.
+
+    >>> classifier = regard.load(classifier_dir)
+    >>> [result] = classifier.classify(["a b c"])
+    >>> result.label in classifier.labels
+    True
+    >>> round(sum(result.probabilities.values()), 3)
+    1.0
+    >>> classifier.embed(["a b", "c"]).shape[0]
+    2
+    """
+
+    noun = "classifier"
+    generates = False
+    attention_kind = "encoder"
+    example_recipe = "classifier"
+
     def __init__(self, model: Model, tokenizers: TokenizerPair, device: torch.device) -> None:
         if not isinstance(model, EncoderOnly):
             raise UserError("this model has no labels; train one with --recipe classifier")
-        self.model = model
-        self.tokenizers = tokenizers
-        self.device = device
+        super().__init__(model, tokenizers, DecodeConfig(), device)
+        self.model: EncoderOnly = model
 
     @property
     def labels(self) -> list[str]:
-        return self.tokenizers.tgt.tokens(range(len(SPECIALS), self.tokenizers.tgt.size))
+        return self.tgt_tokenizer.tokens(range(len(SPECIALS), self.tgt_tokenizer.size))
 
     @torch.inference_mode()
-    def classify(self, texts: Sequence[str]) -> list[Classified]:
-        """The likeliest label of each text, in order."""
-        if not self.model.label:
+    def classify(self, texts: Sequence[str]) -> list[Classification]:
+        """Return the most likely label of each text, in order."""
+        if not self.model.predicts_label:
             raise UserError("this model fills in masked tokens; train a classifier with --recipe classifier")
-        labels, found = self.labels, {}
+        labels, results = self.labels, {}
         for rows, src in self._batches(texts):
             logits = self.model.output(self.model.embed(src)).double()
             for i, p in zip(rows, logits[:, len(SPECIALS) :].softmax(-1).tolist(), strict=True):
                 best = labels[int(np.argmax(p))]
-                found[i] = Classified(texts[i], best, dict(zip(labels, p, strict=True)))
-        return [found[i] for i in range(len(texts))]
+                results[i] = Classification(texts[i], best, dict(zip(labels, p, strict=True)))
+        return [results[i] for i in range(len(texts))]
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """[texts, D]: the mean of each text's token vectors"""
+        """Return one vector per text [texts, D], the mean of its token vectors."""
         vectors = np.zeros((len(texts), self.model.d_model), dtype=np.float32)
         for rows, src in self._batches(texts):
             vectors[rows] = self.model.embed(src).float().cpu().numpy()
         return vectors
 
-    @torch.inference_mode()
-    def attention(self, text: str) -> AttentionRecord:
-        """Where the tokens of a text look"""
-        [ids] = self.tokenizers.src.encode([clean(text)])
-        if not ids:
-            raise UserError("there is nothing to look at in an empty text")
-        ids = ids if self.model.max_len is None else ids[: self.model.max_len - 1]
-        traces = self.model.attention(single([*ids, EOS], [BOS], self.device))
-        return record_of(traces, (*self.tokenizers.src.tokens(ids), SPECIALS[EOS]), ())
+    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
+        """Tokenise a text; tokens that the model has no positions for are cut off."""
+        return self.encode_ids(self._token_ids([as_text(source)])[0], hidden)
+
+    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+        """Return no ids: a classifier generates nothing."""
+        if target is not None:
+            raise UserError("a target is for translators and captioners; leave it out")
+        if not encoded.src_ids:
+            raise UserError("the text is empty; give at least one word")
+        return []
+
+    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        ids = self.src_tokenizer.encode([self.clean(text) for text in texts])
+        return [row[: self.max_input_tokens] for row in ids]
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Row numbers and ids of texts of like length"""
-        ids = self.tokenizers.src.encode([clean(text) for text in texts])
-        if self.model.max_len is not None:
-            ids = [row[: self.model.max_len - 1] for row in ids]
+        """Yield row numbers and padded ids of texts of similar length."""
+        ids = self._token_ids(texts)
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         while order:
             n = max(1, _BATCH_TOKENS // (len(ids[order[-1]]) + 1))

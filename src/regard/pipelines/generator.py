@@ -1,6 +1,6 @@
-"""The front door of language models: a prompt → text, a token at a time if wanted; texts → how likely they are."""
+"""Generator: a language model that continues a prompt and scores texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,9 +9,9 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
-from regard.models.inside import record_of, single
-from regard.models.record import AttentionRecord
-from regard.search.decode import DecodeConfig, SamplingConfig, decode, sample_tokens
+from regard.pipelines.base import EncodedInput, Input, Pipeline, as_text
+from regard.search.decode import DecodeConfig, decode, sample_tokens
+from regard.search.sampling import SamplingConfig
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS, EOS
 
@@ -19,84 +19,126 @@ from regard.text.vocab import BOS, EOS
 @dataclass(frozen=True)
 class GeneratedText:
     text: str
-    """Prompt and all"""
+    """The prompt and its continuation"""
     score: float
 
 
-class Generator:
-    """A language model and its tokenizer. `context` is how much it saw at once when it learnt."""
+@dataclass(frozen=True)
+class GeneratedPiece:
+    """A piece of generated text, and how many tokens have been generated so far."""
+
+    text: str
+    n_tokens: int
+
+
+class Generator(Pipeline):
+    """A language model. `context` is the number of tokens that it saw at once in training.
+
+    >>> generator = regard.load(generator_dir)
+    >>> text = generator.generate("ab", max_new_tokens=5, temperature=0.8, seed=1)
+    >>> text.startswith("ab")
+    True
+    >>> [token, probability] = generator.next("ab", k=1)[0]
+    >>> 0 < probability < 1
+    True
+    """
+
+    noun = "generator"
+    attention_kind = "decoder"
+    example_recipe = "gpt"
 
     def __init__(self, model: Model, tokenizers: TokenizerPair, context: int, device: torch.device) -> None:
         if not isinstance(model, DecoderOnly):
-            raise UserError("this model does not write text; train one with --recipe gpt")
-        self.model = model
-        self.tokenizer: Tokenizer = tokenizers.tgt
+            raise UserError("this model does not generate text; train one with --recipe gpt")
+        super().__init__(model, tokenizers, DecodeConfig(beam=1), device)
+        self.model: DecoderOnly = model
         self.context = context
-        self.device = device
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.tgt_tokenizer
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        return self.context - 1
+
+    def clean(self, text: str) -> str:
+        """Return the text unchanged: a language model learns white space too."""
+        return text
+
+    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
+        """Tokenise a prompt, which becomes the start of the output; a language model has no source."""
+        if hidden:
+            raise UserError("a language model has no source tokens to hide")
+        [ids] = self.tokenizer.encode([as_text(source)])
+        return EncodedInput(self._no_source(), prefix=tuple(ids))
+
+    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+        """Return the ids of the text itself, up to the context."""
+        if target is not None:
+            raise UserError("a target is for translators and captioners; leave it out")
+        if not encoded.prefix:
+            raise UserError("the text is empty; give at least one word")
+        return list(encoded.prefix[: self.context])
 
     def generate(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> str:
-        """The prompt and what follows it. `sampling`: temperature, top_k, top_p, seed."""
-        return prompt + "".join(self.stream(prompt, max_new_tokens, **sampling))
+        """Return the prompt and its continuation. `sampling`: temperature, top_k, top_p, seed."""
+        return prompt + "".join(piece.text for piece in self.stream(prompt, max_new_tokens, **sampling))
 
-    def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
-        """What follows the prompt, piece by piece as it is drawn."""
+    def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[GeneratedPiece]:
+        """Yield the continuation piece by piece as it is sampled."""
         config = SamplingConfig.parse(sampling, where="generate")
         ids = self.tokenizer.encode([prompt])[0]
-        said, end = len(self.tokenizer.decode(ids)), len(ids) + max_new_tokens
+        n_prompt, n_chars = len(ids), len(self.tokenizer.decode(ids))
+        end = n_prompt + max_new_tokens
         while len(ids) < end:
-            # At the end of the context the newer half of it is read again, and the text goes on from there.
-            fits = not self.model.has_window or len(ids) < self.context
-            seen = ids if fits else ids[-(self.context // 2) :]
-            room = min(end - len(ids), self.context - len(seen) if self.model.has_window else end)
+            # When the context is full, the newer half of it is read again and the text continues from there.
+            fits = not self.model.has_limited_context or len(ids) < self.context
+            prefix = ids if fits else ids[-(self.context // 2) :]
+            room = min(end - len(ids), self.context - len(prefix) if self.model.has_limited_context else end)
             before = len(ids)
-            for token in sample_tokens(self.model, self._nothing(1), seen, room, config, place=before):
+            for token in sample_tokens(self.model, self._no_batch(), prefix, room, config, position=before):
                 ids.append(token)
-                # Half a character is not printed: what decodes may still change at its end.
+                # A character may be split over several tokens; wait until it is complete.
                 text = self.tokenizer.decode(ids)
                 if not text.endswith("\ufffd"):
-                    yield text[said:]
-                    said = len(text)
-            if len(ids) < before + room:  # the text has ended
+                    yield GeneratedPiece(text[n_chars:], len(ids) - n_prompt)
+                    n_chars = len(text)
+            if len(ids) < before + room:  # the model has generated EOS
                 return
 
     @torch.inference_mode()
     def next(self, prompt: str = "", k: int = 10) -> list[tuple[str, float]]:
-        """The k likeliest next tokens and their probabilities, likeliest first"""
+        """Return the k most likely next tokens with their probabilities, most likely first."""
         ids = [BOS, *self.tokenizer.encode([prompt])[0][-(self.context - 1) :]]
-        batch = Batch(self._nothing(1).src, torch.tensor([ids], device=self.device), self._nothing(1).tgt_out)
+        empty = self._no_source()
+        batch = Batch(empty, torch.tensor([ids], device=self.device), empty)
         probabilities = self.model(batch)[0, -1].double().softmax(-1)
         top = probabilities.topk(min(k, len(probabilities)))
         return list(zip(self.tokenizer.tokens(top.indices.tolist()), top.values.tolist(), strict=True))
 
     def beam(self, prompt: str = "", max_new_tokens: int = 50, beam: int = 5, n_best: int = 1) -> list[GeneratedText]:
-        """The likeliest continuations that beam search finds."""
+        """Return the most likely continuations that beam search finds."""
         ids = self.tokenizer.encode([prompt])[0]
-        kept = max(1, self.context - 1 - max_new_tokens) if self.model.has_window else len(ids)
-        front, prefix = ids[: max(0, len(ids) - kept)], ids[max(0, len(ids) - kept) :]
+        n_kept = max(1, self.context - 1 - max_new_tokens) if self.model.has_limited_context else len(ids)
+        dropped, prefix = ids[: max(0, len(ids) - n_kept)], ids[max(0, len(ids) - n_kept) :]
         options = {"beam": beam, "n_best": n_best, "max_len": len(prefix) + max_new_tokens}
         config = DecodeConfig.parse(options, where="generate")
-        found = decode(self.model, self._nothing(1), config, [prefix])[0]
-        return [GeneratedText(self.tokenizer.decode([*front, *h.ids]), h.score) for h in found]
+        hypotheses = decode(self.model, self._no_batch(), config, [prefix])[0]
+        return [GeneratedText(self.tokenizer.decode([*dropped, *h.ids]), h.score) for h in hypotheses]
 
     @torch.inference_mode()
     def score(self, texts: Sequence[str]) -> list[float]:
-        """log p of each text, its end included"""
+        """Return log p of each text, including its end."""
         scores = []
         for ids in self.tokenizer.encode(list(texts)):
-            batch = Batch.of(self._nothing(1).src, torch.tensor([[BOS, *ids, EOS]])).to(self.device)
+            batch = EncodedInput(self._no_source()).batch([*ids, EOS])
             log_probs = self.model(batch).double().log_softmax(-1)
             scores.append(float(log_probs.gather(-1, batch.tgt_out[..., None]).sum()))
         return scores
 
-    @torch.inference_mode()
-    def attention(self, text: str) -> AttentionRecord:
-        """Where the model looks while it is made to say `text`"""
-        ids = self.tokenizer.encode([text])[0][: self.context]
-        if not ids:
-            raise UserError("there is nothing to look at in an empty text")
-        traces = self.model.attention(single((), [BOS, *ids], self.device))
-        return record_of(traces, (), tuple(self.tokenizer.tokens(ids)))
+    def _no_source(self) -> torch.Tensor:
+        return torch.empty(1, 0, dtype=torch.int64, device=self.device)
 
-    def _nothing(self, rows: int) -> Batch:
-        empty = torch.empty(rows, 0, dtype=torch.int64, device=self.device)
-        return Batch(empty, empty, empty)
+    def _no_batch(self) -> Batch:
+        return EncodedInput(self._no_source()).batch()

@@ -1,24 +1,30 @@
-"""A model directory → the front door that its task has."""
+"""Loads a model directory as the pipeline for its task."""
 
 from pathlib import Path
 
 from regard.bundle import Bundle
 from regard.errors import UserError
-from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
+from regard.pipelines.base import Pipeline, device_named
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
-from regard.pipelines.translator import Translator, device_named
-from regard.search.protocols import Ensemble, Stepper
-
-Pipeline = Translator | Generator | Classifier | Captioner
+from regard.pipelines.translator import Translator
+from regard.search.ensemble import Ensemble
 
 
-def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Pipeline:
-    """The model directory that `regard train` wrote → Translator, Writer, Classifier or Captioner.
+def load(
+    folder: str | Path, *more: str | Path, device: str | None = None
+) -> Translator | Generator | Classifier | Captioner:
+    """Load a model directory that `regard train` wrote: a Translator, Generator, Classifier or Captioner.
 
-    Several directories of translators vote as an ensemble.
+    Several directories of translators become an ensemble.
+
+    >>> translator = regard.load(translator_dir, device="cpu")
+    >>> translator.noun
+    'translator'
+    >>> regard.load(translator_dir, translator_dir).translate(["a b"])[0].text == translator.translate(["a b"])[0].text
+    True
     """
     bundle = Bundle.load(folder)
     if more:
@@ -26,7 +32,8 @@ def load(folder: str | Path, *more: str | Path, device: str | None = None) -> Pi
     return pipeline_from_bundle(bundle, device)
 
 
-def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Pipeline:
+def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translator | Generator | Classifier | Captioner:
+    """Make the pipeline for the task of a bundle."""
     place = device_named(device)
     model = bundle.model.to(place)
     match bundle.task:
@@ -36,30 +43,28 @@ def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Pipeline:
             return Classifier(model, bundle.tokenizers, place)
         case "caption":
             return Captioner(model, bundle.tokenizers, bundle.decode, place)
-    return Translator(_stepper(model), bundle.tokenizers, bundle.decode, place, bundle.alignment)
+    if isinstance(model, EncoderOnly):
+        raise UserError("an encoder-only model cannot translate; the model directory is damaged")
+    return Translator(model, bundle.tokenizers, bundle.decode, place, bundle.alignment)
 
 
 def load_translator(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
-    loaded = load(folder, *more, device=device)
-    if not isinstance(loaded, Translator):
-        raise UserError(f"{folder}: is no translator; it is a {type(loaded).__name__.lower()}")
-    return loaded
+    """Like `load`, but refuse anything that is not a translator."""
+    pipeline: Pipeline = load(folder, *more, device=device)
+    if not isinstance(pipeline, Translator):
+        raise UserError(f"{folder}: not a translator but a {pipeline.noun}")
+    return pipeline
 
 
 def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | None) -> Translator:
     place, first = device_named(device), bundles[0]
+    members = []
     for path, bundle in zip(folders, bundles, strict=True):
-        if bundle.task != "translate":
-            raise UserError(f"{path}: is no translator; an ensemble is made of translators")
+        if bundle.task != "translate" or isinstance(bundle.model, EncoderOnly):
+            raise UserError(f"{path}: not a translator; an ensemble consists of translators")
         if bundle.tokenizers.fingerprint != first.tokenizers.fingerprint:
             raise UserError(
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
-    members: list[Stepper] = [_stepper(bundle.model.to(place)) for bundle in bundles]
+        members.append(bundle.model.to(place))
     return Translator(Ensemble(members), first.tokenizers, first.decode, place, first.alignment)
-
-
-def _stepper(model: Model) -> Stepper:
-    if isinstance(model, EncoderOnly):
-        raise UserError("an encoder alone does not translate; the model directory is damaged")
-    return model

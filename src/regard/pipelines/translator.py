@@ -1,46 +1,46 @@
-"""The front door: texts in, Translations out."""
+"""Translator: texts in, translations out."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import torch
 
 from regard.alignment.aligner import Aligner
 from regard.data.batch import collate_sources
 from regard.errors import UserError
-from regard.models.inside import head_of, record_of, single
-from regard.models.protocols import AttentionTraces
-from regard.models.record import AttentionRecord, HeadRecord
+from regard.models import Model
+from regard.models.decoder_only import DecoderOnly
+from regard.models.record import AttentionRecord
+from regard.pipelines.base import NO_HYPOTHESES, AttentionSite, EncodedInput, Pipeline
 from regard.search.decode import DecodeConfig, decode
-from regard.search.protocols import Ensemble, Hypothesis, Renumbered, Stepper, Watcher
-from regard.text.clean import clean
+from regard.search.ensemble import Ensemble
+from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver
 from regard.text.html_table import sentence_pair_html, weight_table_html
 from regard.text.labels import token_labels
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import BOS, EOS, SPECIALS
+from regard.text.vocab import EOS
 
-_BATCH_SIZE = 16_384  # hypotheses times source tokens, decoded at once
+_BATCH_SIZE = 16_384  # hypotheses times source tokens that are decoded at once
 _STREAM_LINES = 256
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of the n best."""
+    """One of the n best translations of a source."""
 
     text: str
     score: float
     tokens: tuple[str, ...]
     attention: AttentionRecord | None = None
-    """Where the model looked while it said this, if asked for"""
+    """Attention while this translation was generated, if requested"""
     alignment: tuple[tuple[int, int], ...] | None = None
-    """(source word, target word), from 0 in the order of the source, as the model's aligner reads its attention"""
+    """(source word, target word) pairs, counted from 0, that the aligner reads from the attention"""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """The best translation of one source, and what led to it."""
+    """The translations of one source; the properties are those of the best one."""
 
     source: str
     source_tokens: tuple[str, ...]
@@ -67,31 +67,45 @@ class Translation:
         return self.hypotheses[0].alignment
 
     def _repr_html_(self) -> str:
-        """In a notebook: the pair and, where attention was asked for, its map over all layers and heads."""
+        """Show source and translation in a notebook and, if it was requested, the attention averaged over all heads."""
         pair = sentence_pair_html(self.source, self.text)
         kind = "cross" if self.attention and self.attention.cross.size else "decoder"
         if self.attention is None or not self.attention.weights(kind).size:
             return pair
-        rows, columns = map(token_labels, self.attention.tokens(kind))
+        rows, columns = map(token_labels, self.attention.axis_tokens(kind))
         return pair + weight_table_html(rows, columns, self.attention.weights(kind).mean((0, 1)).tolist())
 
 
-class Translator:
-    """A model, its tokenizers and how to decode. Holds no state between calls."""
+class Translator(Pipeline):
+    """Translates texts, and any other text-to-text task.
+
+    >>> translator = regard.load(translator_dir)
+    >>> [translation] = translator.translate(["a b c"], beam=2, n_best=2, attention=True)
+    >>> len(translation.hypotheses)
+    2
+    >>> translation.text == translation.hypotheses[0].text
+    True
+    >>> translation.attention.cross.ndim  # [layers, heads, target tokens, source tokens]
+    4
+    """
+
+    noun = "translator"
+    example_recipe = "small"
 
     def __init__(
         self,
-        model: Stepper,
+        model: Model | Ensemble,
         tokenizers: TokenizerPair,
-        config: DecodeConfig,
+        decode_config: DecodeConfig,
         device: torch.device,
         aligner: Aligner | None = None,
     ) -> None:
-        self.model = model
+        super().__init__(model, tokenizers, decode_config, device)
         self.aligner = aligner or Aligner()
-        self.tokenizers = tokenizers
-        self.config = config
-        self.device = device
+
+    @property
+    def traced_model(self) -> Model:
+        return self.model.members[0] if isinstance(self.model, Ensemble) else self.model
 
     def translate(
         self,
@@ -99,30 +113,30 @@ class Translator:
         *,
         attention: bool = False,
         prefixes: Sequence[str] | None = None,
-        watch: Watcher | None = None,
+        observer: StepObserver | None = None,
         **options: object,
     ) -> list[Translation]:
-        """One Translation a text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
+        """Return one Translation per text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
 
-        `prefixes` are target texts that the translations must start with, one a text. `watch` sees every step, with
-        sentences numbered as the texts; what it gives up has no translation.
+        `prefixes` are target texts that the translations must start with, one per text. `observer` is called at every
+        step, with sentences numbered as the texts; a sentence that it stops may have no translation.
         """
         if isinstance(texts, str):
             raise UserError("translate takes a list of texts; write translate([text])")
         if prefixes is not None and len(prefixes) != len(texts):
-            raise UserError(f"there are {len(texts)} texts but {len(prefixes)} prefixes; give one a text")
-        config = DecodeConfig.parse({**self.config.model_dump(), **options}, where="translate")
-        sources = self.tokenizers.src.encode([clean(text) for text in texts])
-        forced = self.tokenizers.tgt.encode([clean(p) for p in prefixes]) if prefixes is not None else None
+            raise UserError(f"there are {len(texts)} texts but {len(prefixes)} prefixes; give one prefix per text")
+        config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
+        sources = self.src_tokenizer.encode([self.clean(text) for text in texts])
+        forced = self.tgt_tokenizer.encode([self.clean(p) for p in prefixes]) if prefixes is not None else None
         results: dict[int, Translation] = {}
-        for rows in _by_length(sources, config, self.tokenizers.tgt.size):
+        for rows in _batches_by_length(sources, config, self.tgt_tokenizer.size):
             batch = collate_sources([sources[i] for i in rows]).to(self.device)
-            seen = None if watch is None else Renumbered(watch, torch.tensor(rows))
-            found = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None, seen)
-            for i, hypotheses in zip(rows, found, strict=True):
-                if hypotheses or watch is None:  # nothing had ended of what was given up
+            renumbered = None if observer is None else RenumberedObserver(observer, torch.tensor(rows))
+            decoded = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None, renumbered)
+            for i, hypotheses in zip(rows, decoded, strict=True):
+                if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis
                     results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
-        return [results.get(i) or _nothing(text, config.n_best) for i, text in enumerate(texts)]
+        return [results.get(i) or _empty_translation(text, config.n_best) for i, text in enumerate(texts)]
 
     def stream(
         self,
@@ -132,59 +146,46 @@ class Translator:
         attention: bool = False,
         **options: object,
     ) -> Iterator[Translation]:
-        """Translate an endless input, `n_lines` at a time, each translation starting with `prefix`."""
-        waiting = iter(lines)
-        while chunk := list(islice(waiting, n_lines)):
+        """Translate lines of any number, `n_lines` at a time; every translation starts with `prefix`."""
+        remaining = iter(lines)
+        while chunk := list(islice(remaining, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
             yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)  # type: ignore[arg-type]
 
+    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+        return [*(self._best_output(encoded) if target is None else self.encode_target(target)), EOS]
+
+    def attention_sites(self) -> dict[str, AttentionSite]:
+        """A decoder-only translator has one causal self-attention over source and target, shown as three kinds."""
+        sites = super().attention_sites()
+        if isinstance(self.traced_model, DecoderOnly) and (own := sites.get("decoder")):
+            cross = AttentionSite(own.layers, own.heads, causal=False)  # every target token follows the whole source
+            return {"encoder": own, "decoder": own, "cross": cross}
+        return sites
+
     def _translation(
-        self, text: str, source: Sequence[int], found: Sequence[Hypothesis], attention: bool
+        self, text: str, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
     ) -> Translation:
-        if not found:
-            raise UserError("the model gives no probabilities; its weights are damaged, or training diverged")
-        candidates = tuple(self._candidate(source, hypothesis, attention) for hypothesis in found)
-        return Translation(text, tuple(self.tokenizers.src.tokens(source)), candidates)
+        if not hypotheses:
+            raise UserError(NO_HYPOTHESES)
+        candidates = tuple(self._candidate(source, hypothesis, attention) for hypothesis in hypotheses)
+        return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates)
 
-    def _candidate(self, source: Sequence[int], found: Hypothesis, attention: bool) -> Candidate:
-        target = self.tokenizers.tgt
-        text, tokens = clean(target.decode(found.ids)), tuple(target.tokens(found.ids))
+    def _candidate(self, source: Sequence[int], hypothesis: Hypothesis, attention: bool) -> Candidate:
+        text, tokens = self.decode_target(hypothesis.ids), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))
         if not attention:
-            return Candidate(text, found.score, tokens)
-        record = self.attention(source, found.ids)
-        return Candidate(text, found.score, tokens, record, tuple(sorted(self.aligner(record))))
-
-    def attention(self, source: Sequence[int], target: Sequence[int]) -> AttentionRecord:
-        """The weights of a given pair of id sequences, by the plain form of attention."""
-        return self._watch(source, target)[1]
-
-    def inside(
-        self, source: Sequence[int], target: Sequence[int], kind: str = "cross", layer: int = 0, head: int = 0
-    ) -> HeadRecord:
-        """One head with its queries, keys, values and scores, over a given pair of id sequences."""
-        return head_of(*self._watch(source, target), kind, layer, head)
-
-    @torch.inference_mode()
-    def _watch(self, source: Sequence[int], target: Sequence[int]) -> tuple[AttentionTraces, AttentionRecord]:
-        model: Any = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
-        traces = model.attention(single([*source, EOS], [BOS, *target, EOS], self.device))
-        source_tokens = (*self.tokenizers.src.tokens(source), SPECIALS[EOS])
-        target_tokens = (*self.tokenizers.tgt.tokens(target), SPECIALS[EOS])
-        return traces, record_of(traces, source_tokens, target_tokens)
+            return Candidate(text, hypothesis.score, tokens)
+        _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
+        return Candidate(text, hypothesis.score, tokens, record, tuple(sorted(self.aligner(record))))
 
 
-def device_named(name: str | None) -> torch.device:
-    """The device of that name; without one, a GPU if there is any."""
-    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def _by_length(sources: Sequence[Sequence[int]], config: DecodeConfig, n_vocab: int) -> Iterator[list[int]]:
-    """Row numbers of non-empty sources in batches of like length, bounded in memory."""
+def _batches_by_length(sources: Sequence[Sequence[int]], config: DecodeConfig, n_vocab: int) -> Iterator[list[int]]:
+    """Yield batches of row numbers of non-empty sources, grouped by length and limited in memory."""
     order = sorted((i for i, s in enumerate(sources) if s), key=lambda i: (len(sources[i]), i))
     width = config.beam if config.sampling is None else config.n_best
     batch: list[int] = []
     for i in order:
-        # A hypothesis holds keys and values of its source, and at each step a probability a word.
+        # Each hypothesis needs the keys and values of its past, and at each step one probability per vocabulary entry.
         if batch and (len(batch) + 1) * width * max(len(sources[i]) + 1, n_vocab / 1000) > _BATCH_SIZE:
             yield batch
             batch = []
@@ -193,6 +194,6 @@ def _by_length(sources: Sequence[Sequence[int]], config: DecodeConfig, n_vocab: 
         yield batch
 
 
-def _nothing(text: str, n_best: int) -> Translation:
+def _empty_translation(text: str, n_best: int) -> Translation:
     """The translation of an empty line is an empty line."""
     return Translation(text, (), (Candidate("", 0.0, ()),) * n_best)

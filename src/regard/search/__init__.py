@@ -1,1 +1,1 @@
-"""From log-probabilities to sequences. Search never asks what the model is."""
+"""Search: from next-token probabilities to sequences, for any model."""

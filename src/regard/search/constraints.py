@@ -1,4 +1,4 @@
-"""What a hypothesis may say next (log-probabilities of the forbidden become −∞), and what it must say."""
+"""Constraints on the next token: forbidden tokens (log-probability −∞) and forced tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,20 @@ from regard.text.vocab import EOS
 
 
 class Constraint(Protocol):
+    """Forbids tokens."""
+
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """log_probs [R, V] after tokens [R, t] (BOS first) → the same with −∞ where it may not go"""
+        """log_probs [R, V] after tokens [R, t] (BOS first) → the same with −∞ for forbidden tokens"""
         ...
 
     def select(self, rows: Tensor) -> Self: ...
 
 
-class Demand(Protocol):
+class ForcedToken(Protocol):
+    """Forces the next token."""
+
     def __call__(self, tokens: Tensor) -> Tensor:
-        """tokens [R, t] → the id that each row must say next, or −1 where it is free, [R]"""
+        """tokens [R, t] → [R]: the id that must come next, or −1 where any token may"""
         ...
 
     def select(self, rows: Tensor) -> Self: ...
@@ -28,7 +32,7 @@ class Demand(Protocol):
 
 @dataclass(frozen=True)
 class Suppress:
-    """Ids that are never said, such as padding."""
+    """Ids that are never generated, such as padding."""
 
     ids: tuple[int, ...]
 
@@ -41,7 +45,7 @@ class Suppress:
 
 @dataclass(frozen=True)
 class MinLength:
-    """No end before n tokens."""
+    """No end before n tokens"""
 
     n: int
 
@@ -54,19 +58,19 @@ class MinLength:
 
 @dataclass(frozen=True)
 class NoRepeatNgram:
-    """No n tokens in a row occur twice in a hypothesis."""
+    """No sequence of n tokens occurs twice in a hypothesis."""
 
     n: int
 
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        said = tokens[:, 1:]
-        if said.shape[1] < self.n:
+        generated = tokens[:, 1:]
+        if generated.shape[1] < self.n:
             return log_probs
-        ngrams = said.unfold(1, self.n, 1)  # [R, t − n + 1, n]
-        tail = said[:, said.shape[1] - self.n + 1 :]  # the last n − 1 tokens
-        rows, places = (ngrams[:, :, :-1] == tail[:, None]).all(-1).nonzero(as_tuple=True)
+        ngrams = generated.unfold(1, self.n, 1)  # [R, t − n + 1, n]
+        tail = generated[:, generated.shape[1] - self.n + 1 :]  # the last n − 1 tokens
+        rows, positions = (ngrams[:, :, :-1] == tail[:, None]).all(-1).nonzero(as_tuple=True)
         log_probs = log_probs.clone()
-        log_probs[rows, ngrams[rows, places, -1]] = -torch.inf
+        log_probs[rows, ngrams[rows, positions, -1]] = -torch.inf
         return log_probs
 
     def select(self, rows: Tensor) -> Self:
@@ -75,7 +79,7 @@ class NoRepeatNgram:
 
 @dataclass(frozen=True)
 class MaxLength:
-    """Row r ends after limits[r] tokens at the latest."""
+    """Row r ends after at most limits[r] tokens."""
 
     limits: Tensor
 
@@ -88,7 +92,7 @@ class MaxLength:
 
 @dataclass(frozen=True)
 class Prefix:
-    """Row r starts with ids[r]; −1 marks where its prefix has ended."""
+    """Row r starts with ids[r]; −1 marks positions after the end of its prefix."""
 
     ids: Tensor
 
@@ -99,9 +103,9 @@ class Prefix:
         return cls(torch.tensor(rows, dtype=torch.int64, device=device).view(len(prefixes), width))
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        place = tokens.shape[1] - 1
-        if place < self.ids.shape[1]:
-            return self.ids[:, place]
+        position = tokens.shape[1] - 1
+        if position < self.ids.shape[1]:
+            return self.ids[:, position]
         return torch.full_like(tokens[:, 0], -1)
 
     def select(self, rows: Tensor) -> "Prefix":
@@ -110,29 +114,30 @@ class Prefix:
 
 @dataclass(frozen=True)
 class Constraints:
-    """All of them together. What is demanded overrules what is forbidden; a later demand an earlier one."""
+    """All constraints together. A forced token overrules a forbidden one, a later forced token an earlier one."""
 
-    forbidding: tuple[Constraint, ...] = ()
-    demanding: tuple[Demand, ...] = ()
+    forbidden: tuple[Constraint, ...] = ()
+    forced: tuple[ForcedToken, ...] = ()
 
     def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
         allowed = log_probs
-        for constraint in self.forbidding:
+        for constraint in self.forbidden:
             allowed = constraint(allowed, tokens)
-        stuck = (allowed == -torch.inf).all(1, keepdim=True)  # where everything is forbidden, it may end
+        stuck = (allowed == -torch.inf).all(1, keepdim=True)  # if everything is forbidden, the hypothesis ends
         allowed = torch.where(stuck, _only(log_probs, torch.full_like(tokens[:, 0], EOS)), allowed)
-        for demand in self.demanding:
-            wanted = demand(tokens)
-            allowed = torch.where((wanted >= 0)[:, None], _only(log_probs, wanted.clamp(min=0)), allowed)
+        for force in self.forced:
+            ids = force(tokens)
+            allowed = torch.where((ids >= 0)[:, None], _only(log_probs, ids.clamp(min=0)), allowed)
         return allowed
 
     def select(self, rows: Tensor) -> "Constraints":
         return Constraints(
-            tuple(constraint.select(rows) for constraint in self.forbidding),
-            tuple(demand.select(rows) for demand in self.demanding),
+            tuple(constraint.select(rows) for constraint in self.forbidden),
+            tuple(force.select(rows) for force in self.forced),
         )
 
 
 def _only(log_probs: Tensor, ids: Tensor) -> Tensor:
+    """Keep the log-probability of one id per row; all others become −∞."""
     kept = log_probs.gather(1, ids[:, None])
     return torch.full_like(log_probs, -torch.inf).scatter(1, ids[:, None], kept)

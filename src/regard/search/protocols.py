@@ -1,42 +1,47 @@
-"""The seam between model and search: start, step, select."""
+"""The interface between models and search: start, step, select. Search knows nothing else about a model."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol, Self, TypeVar
 
-import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
 
 
 class State(Protocol):
-    """What a model remembers between steps, one row a hypothesis."""
+    """What a model remembers between steps: one row per hypothesis, and the source once per sentence."""
 
-    def select(self, rows: Tensor) -> "State":
-        """The state of the hypotheses `rows`, in that order; a row may be taken several times."""
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> Self:
+        """Return the state of the hypotheses `rows`, in that order; a row may be taken several times.
+
+        `sentences` are the sentences that stay, in ascending order: `rows` then has the same number of hypotheses
+        for each of them, in the same order. Without it, every row is one sentence.
+        """
         ...
 
 
-class Stepper(Protocol):
+S = TypeVar("S", bound=State)
+
+
+class Stepper(Protocol[S]):
     """Anything that search can decode with: a model, an ensemble, a table of probabilities."""
 
-    def room(self, batch: Batch) -> Tensor | None:
-        """[B]: tokens that each target can have at most; None: any number"""
+    def max_target_len(self, batch: Batch) -> Tensor | None:
+        """[B]: most tokens that each target can have; None: no limit"""
         ...
 
-    def start(self, batch: Batch) -> Any:
-        """A State with one row a sentence, before the first token."""
+    def start(self, batch: Batch) -> S:
+        """Return the state before the first token, one row per sentence."""
         ...
 
-    def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
-        """Read ids [R] → log-probabilities of the next token [R, V], and the state after."""
+    def step(self, state: S, ids: Tensor) -> tuple[Tensor, S]:
+        """Read one token per row, ids [R] → log-probabilities of the next token [R, V], and the state after"""
         ...
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Ids without BOS and EOS; `score` is the length-normalised log-probability."""
+    """Ids without BOS and EOS; `score` is the log-probability divided by the length penalty."""
 
     ids: tuple[int, ...]
     score: float
@@ -45,65 +50,35 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class SearchStep:
-    """What one step of a search saw: [N, c] continuations of each sentence that is still decoded, best first."""
+    """The candidates of one step: [N, c] continuations of each sentence that is still being decoded, best first."""
 
     sentences: Tensor
-    """[N]: which of the batch they are"""
+    """[N]: their numbers in the batch"""
     log_probs: Tensor
-    """[N, c] of the whole hypothesis; −∞: there is none"""
+    """[N, c]: log-probability of the whole hypothesis; −∞: no candidate"""
     parents: Tensor
-    """[N, c]: the place that the hypothesis grew from"""
+    """[N, c]: beam slot of the hypothesis that is continued"""
     ids: Tensor
-    """[N, c]: the token that it grew by"""
-    places: Tensor
-    """[N, c]: the place that it has from now on; −1: it ended, or is given up"""
+    """[N, c]: the token that continues it"""
+    slots: Tensor
+    """[N, c]: beam slot from now on; −1: the hypothesis has ended or was pruned"""
 
 
-class Watcher(Protocol):
-    """Sees every step of a search, and may end the search of sentences that nobody waits for any more."""
+class StepObserver(Protocol):
+    """Called at every step of a search; can end the search of some sentences."""
 
-    def __call__(self, seen: SearchStep) -> Tensor | None:
-        """[N] bool: those to give up; None: none"""
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        """Return [N] bool, True for sentences to stop searching; None: continue with all."""
         ...
 
 
 @dataclass(frozen=True)
-class Renumbered:
-    """Shows the steps to one who knows the sentences by other numbers."""
+class RenumberedObserver:
+    """Passes steps on to an observer that counts sentences differently."""
 
-    watch: Watcher
+    observer: StepObserver
     numbers: Tensor
+    """Number of each sentence, as the observer counts"""
 
-    def __call__(self, seen: SearchStep) -> Tensor | None:
-        return self.watch(replace(seen, sentences=self.numbers.to(seen.sentences.device)[seen.sentences]))
-
-
-@dataclass(frozen=True)
-class EnsembleState:
-    members: tuple[State, ...]
-
-    def select(self, rows: Tensor) -> "EnsembleState":
-        return EnsembleState(tuple(state.select(rows) for state in self.members))
-
-
-class Ensemble:
-    """Several models with one vocabulary that vote: p = mean of their p."""
-
-    def __init__(self, members: Sequence[Stepper]) -> None:
-        self.members = tuple(members)
-
-    def room(self, batch: Batch) -> Tensor | None:
-        rooms = [room for member in self.members if (room := member.room(batch)) is not None]
-        return torch.stack(rooms).amin(0) if rooms else None
-
-    def start(self, batch: Batch) -> EnsembleState:
-        return EnsembleState(tuple(member.start(batch) for member in self.members))
-
-    def step(self, state: EnsembleState, ids: Tensor) -> tuple[Tensor, EnsembleState]:
-        steps = [member.step(s, ids) for member, s in zip(self.members, state.members, strict=True)]
-        if len(steps) == 1:
-            log_probs = steps[0][0]
-        else:
-            log_probs = torch.stack([log_probs for log_probs, _ in steps]).logsumexp(0)
-            log_probs = log_probs - torch.tensor(float(len(steps))).log()
-        return log_probs, EnsembleState(tuple(after for _, after in steps))
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        return self.observer(replace(step, sentences=self.numbers.to(step.sentences.device)[step.sentences]))

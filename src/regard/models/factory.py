@@ -1,0 +1,58 @@
+"""Builds encoders, decoders and output layers from their options."""
+
+from typing import Annotated, cast
+
+from pydantic import Field
+from torch import nn
+
+from regard.models.image_encoder import ImageEncoder, ImageEncoderConfig
+from regard.models.protocols import Decoder, DecoderState, Encoder
+from regard.models.rnn import RnnDecoder, RnnDecoderConfig, RnnEncoder, RnnEncoderConfig
+from regard.models.stack import FeedForwardConfig, SsmConfig, StackConfig, StackDecoder, StackEncoder
+from regard.nn.state_space import SelectiveStateSpace
+
+StackConfigs = StackConfig | SsmConfig | FeedForwardConfig
+EncoderConfig = Annotated[StackConfigs | RnnEncoderConfig | ImageEncoderConfig, Field(discriminator="kind")]
+DecoderConfig = Annotated[StackConfigs | RnnDecoderConfig, Field(discriminator="kind")]
+
+
+def make_encoder(config: EncoderConfig, tokens: nn.Embedding) -> Encoder:
+    match config:
+        case RnnEncoderConfig():
+            return RnnEncoder(config, tokens)
+        case ImageEncoderConfig():
+            return ImageEncoder(config)
+    return StackEncoder(config, tokens)
+
+
+def make_decoder(config: DecoderConfig, tokens: nn.Embedding, d_memory: int | None) -> Decoder[DecoderState]:
+    if isinstance(config, RnnDecoderConfig):
+        return cast(Decoder[DecoderState], RnnDecoder(config, tokens, d_memory))
+    return cast(Decoder[DecoderState], StackDecoder(config, tokens, d_memory))
+
+
+def make_output_layer(d_out: int, tokens: nn.Embedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
+    """Make (readout, output): a map to the width that the output layer expects, and the output layer itself.
+
+    A tied output layer has the width of the embeddings, so a wider decoder output is projected first.
+    """
+    vocab_size, d_model = tokens.weight.shape
+    if tied and d_out != d_model:
+        return nn.Linear(d_out, d_model), nn.Linear(d_model, vocab_size, bias=False)
+    return nn.Identity(), nn.Linear(d_out, vocab_size, bias=False)
+
+
+def layers_to_compile(*parts: object) -> list[nn.Module]:
+    """Return the repeated layers, which are compiled one by one. Recurrent layers are single kernels already."""
+    stacks = [getattr(part, "stack", part) for part in parts]
+    return [layer for stack in stacks if isinstance(stack, StackEncoder | StackDecoder) for layer in stack.layers]
+
+
+def initialise(model: nn.Module) -> None:
+    """Initialise every linear map by Xavier, except in state spaces, which have their own initialisation."""
+    skipped = {m for module in model.modules() if isinstance(module, SelectiveStateSpace) for m in module.modules()}
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module not in skipped:
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

@@ -1,0 +1,180 @@
+"""What all pipelines have in common: the interface that visualisation, explanation and the server build on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch
+from regard.data.images import ImageArray
+from regard.errors import UserError
+from regard.models import Model
+from regard.models.head_mask import HeadMask
+from regard.models.protocols import AttentionTraces
+from regard.models.record import KINDS, AttentionRecord, HeadRecord
+from regard.search.decode import DecodeConfig, decode
+from regard.text.clean import clean
+from regard.text.tokenizer import Tokenizer, TokenizerPair
+from regard.text.vocab import BOS, EOS, PAD, SPECIALS
+
+Input = str | Path | ImageArray
+"""A text or, for a captioner, an image file or an image as an array"""
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """An input as the model reads it."""
+
+    src: Tensor
+    """[1, S] ids ending in EOS, [1, 3, H, W] pixels, or [1, 0] for a language model"""
+    src_ids: tuple[int, ...] = ()
+    """Source ids without EOS"""
+    src_tokens: tuple[str, ...] = ()
+    """What the positions of the source are: tokens and EOS, or regions of an image"""
+    prefix: tuple[int, ...] = ()
+    """Ids that the output starts with: the prompt of a language model"""
+
+    def batch(self, target: Sequence[int] = ()) -> Batch:
+        """Make a batch of one sentence; `target` are the ids after BOS, for teacher forcing."""
+        return Batch.of(self.src, torch.tensor([[BOS, *target]], dtype=torch.int64, device=self.src.device))
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """Where a model has attention: how many layers and heads of one kind, and whether it sees earlier tokens only"""
+
+    layers: int
+    heads: int
+    causal: bool
+
+
+class Pipeline(ABC):
+    """A trained model with its tokenizers. Holds no state between calls."""
+
+    noun: ClassVar[str]
+    """What it is called in messages: translator, generator, classifier or captioner"""
+    generates: ClassVar[bool] = True
+    """Whether it generates an output token by token"""
+    attention_kind: ClassVar[str] = "cross"
+    """The kind of attention to show if none is chosen"""
+    example_recipe: ClassVar[str]
+    """A recipe that trains such a model"""
+
+    model: Any
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+
+    def __init__(
+        self, model: Any, tokenizers: TokenizerPair, decode_config: DecodeConfig, device: torch.device
+    ) -> None:
+        self.model = model
+        self.src_tokenizer = tokenizers.src
+        self.tgt_tokenizer = tokenizers.tgt
+        self.decode_config = decode_config
+        self.device = device
+
+    @property
+    def traced_model(self) -> Model:
+        """The model whose attention is recorded; of an ensemble, its first member"""
+        model: Model = self.model
+        return model
+
+    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
+        """Tokenise an input. `hidden` are positions of source tokens that the model must not see."""
+        [ids] = self.src_tokenizer.encode([self.clean(as_text(source))])
+        return self.encode_ids(ids, hidden)
+
+    def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
+        """Like `encode`, for source ids without EOS. Hidden tokens are replaced by padding, which is masked."""
+        if hidden and not self.can_hide_tokens:
+            raise UserError("tokens can only be hidden from an encoder whose tokens interact by attention")
+        shown = [PAD if i in hidden else token for i, token in enumerate(ids)]
+        src = torch.tensor([[*shown, EOS]], dtype=torch.int64, device=self.device)
+        return EncodedInput(src, tuple(ids), (*self.src_tokenizer.tokens(ids), SPECIALS[EOS]))
+
+    def clean(self, text: str) -> str:
+        """Normalise a text as in training."""
+        return clean(text)
+
+    def encode_target(self, text: str) -> list[int]:
+        """Tokenise an output, without special tokens."""
+        [ids] = self.tgt_tokenizer.encode([self.clean(text)])
+        return ids
+
+    def decode_target(self, ids: Sequence[int]) -> str:
+        """Turn output ids into text."""
+        return self.clean(self.tgt_tokenizer.decode(ids))
+
+    @abstractmethod
+    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+        """Return the ids whose generation is recorded: those of `target`, or the model's own output."""
+
+    def record(self, source: Input, target: str | None = None) -> AttentionRecord:
+        """Record the attention of all layers and heads while the model processes `source`.
+
+        With `target`, the model is forced to generate that output instead of its own.
+        """
+        encoded = self.encode(source)
+        return self.trace(encoded, self.target_ids(encoded, target))[1]
+
+    def record_head(
+        self, source: Input, target: str | None = None, kind: str = "cross", layer: int = 0, head: int = 0
+    ) -> HeadRecord:
+        """Record one head with its queries, keys, values and scores."""
+        encoded = self.encode(source)
+        traces, record = self.trace(encoded, self.target_ids(encoded, target))
+        return HeadRecord.from_traces(traces, record, kind, layer, head)
+
+    @torch.inference_mode()
+    def trace(
+        self, encoded: EncodedInput, target: Sequence[int], head_mask: HeadMask | None = None
+    ) -> tuple[AttentionTraces, AttentionRecord]:
+        """Trace all attention while the model is forced to generate the ids `target`."""
+        traces = self.traced_model.trace_attention(encoded.batch(target), head_mask)
+        target_tokens = tuple(self.tgt_tokenizer.tokens(target))
+        return traces, AttentionRecord.from_traces(traces, encoded.src_tokens, target_tokens)
+
+    def attention_sites(self) -> dict[str, AttentionSite]:
+        """Return the kinds of attention that the model has."""
+        sites = {}
+        for kind in KINDS:
+            if modules := self.traced_model.attention_modules(kind):
+                sites[kind] = AttentionSite(len(modules), modules[0].n_heads, causal=kind == "decoder")
+        return sites
+
+    @property
+    def can_hide_tokens(self) -> bool:
+        return self.traced_model.can_hide_tokens
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        """Most tokens that an input can have; None: no limit"""
+        return self.traced_model.max_source_tokens
+
+    def _best_output(self, encoded: EncodedInput) -> list[int]:
+        """Decode with the model's own settings; return the ids of the best hypothesis."""
+        if not encoded.src_ids and not encoded.src.is_floating_point():
+            raise UserError("the text is empty; give at least one word")
+        config = self.decode_config.model_copy(update={"n_best": 1})
+        hypotheses = decode(self.model, encoded.batch(), config)[0]
+        if not hypotheses:
+            raise UserError(NO_HYPOTHESES)
+        return list(hypotheses[0].ids)
+
+
+NO_HYPOTHESES = "the model returns no probabilities; its weights are damaged, or training diverged"
+
+
+def as_text(source: Input) -> str:
+    if not isinstance(source, str):
+        raise UserError("this model reads text, not images")
+    return source
+
+
+def device_named(name: str | None) -> torch.device:
+    """Return the device of that name; without one, a GPU if there is any."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
