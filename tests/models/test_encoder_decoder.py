@@ -51,7 +51,7 @@ def test_padding_changes_nothing() -> None:
 @pytest.mark.parametrize("options", VARIANTS)
 def test_attention_weights_are_rows_that_sum_to_one_and_respect_the_masks(options: dict[str, object]) -> None:
     model, batch = tiny_model(**options), random_batch([(3, 5), (9, 7)])
-    traces = model.attention(batch)
+    traces = model.trace_attention(batch)
     for trace in (*traces.encoder, *traces.decoder, *traces.cross):
         torch.testing.assert_close(trace.weights.sum(-1), torch.ones_like(trace.weights[..., 0]), rtol=0, atol=1e-6)
         assert (trace.weights[~trace.mask] == 0).all()
@@ -101,11 +101,11 @@ def test_equals_torch_transformer(norm: str, activation: str) -> None:
 def copy_transformer(ours: models.Model, theirs: nn.Transformer) -> None:
     for mine, other in zip(ours.encoder.layers, theirs.encoder.layers, strict=True):
         copy_attention(mine.mixer, other.self_attn)
-        copy_rest(mine, other, {"around_mixer": "norm1", "around_feedforward": "norm2"})
+        copy_rest(mine, other, {"mixer_residual": "norm1", "feedforward_residual": "norm2"})
     for mine, other in zip(ours.decoder.layers, theirs.decoder.layers, strict=True):
         copy_attention(mine.mixer, other.self_attn)
         copy_attention(mine.cross, other.multihead_attn)
-        norms = {"around_mixer": "norm1", "around_cross": "norm2", "around_feedforward": "norm3"}
+        norms = {"mixer_residual": "norm1", "cross_residual": "norm2", "feedforward_residual": "norm3"}
         copy_rest(mine, other, norms)
     for mine, other in ((ours.encoder.norm, theirs.encoder.norm), (ours.decoder.norm, theirs.decoder.norm)):
         if other is not None:

@@ -8,7 +8,8 @@ import torch
 from regard import models
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.search.decode import DecodeConfig, SamplingConfig, decode
+from regard.search.decode import DecodeConfig, decode
+from regard.search.sampling import SamplingConfig
 from tests.conftest import VOCAB, random_batch
 
 STACK = {"d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2, "dropout": 0.0}
@@ -133,6 +134,47 @@ def test_selected_rows_go_on_as_they_would_have(name: str) -> None:
     torch.testing.assert_close(some, all_rows[rows])
 
 
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_hypotheses_of_a_sentence_share_its_source(name: str) -> None:
+    """Three hypotheses per sentence, with the source kept once per sentence or copied for each, go on alike."""
+    model, batch = build(name), batch_for(name, [(3, 5), (7, 7), (4, 4)])
+    rows = torch.tensor([0, 0, 0, 2, 2, 2])
+    start = model.start(batch)
+    shared, copied = start.select(rows, torch.tensor([0, 2])), start.select(rows)
+    for t in range(3):
+        ids = batch.tgt_in[rows, t]
+        one, shared = model.step(shared, ids)
+        other, copied = model.step(copied, ids)
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["transformer-transformer", "rnn-rnn", "ssm-ssm"])
+def test_beam_search_does_not_copy_the_source_while_all_sentences_stay(name: str) -> None:
+    model, batch = build(name), batch_for(name, [(3, 1), (7, 1)])
+    start = model.start(batch)
+    state = start.select(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1]))
+    state = state.select(torch.tensor([1, 0, 2, 2]), torch.tensor([0, 1]))
+    assert [id(tensor) for tensor in source_tensors(state)] == [id(tensor) for tensor in source_tensors(start)]
+
+
+def source_tensors(state: object) -> list[torch.Tensor]:
+    if hasattr(state, "memory"):
+        return [state.memory.values, state.memory.mask]
+    return [tensor for source in state.sources for tensor in (*source.keys_values, source.mask)]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_size_of_the_state_is_what_it_says(name: str) -> None:
+    if "gpt" in name:
+        return  # reads the source as its past
+    model, batch = build(name), batch_for(name, [(3, 5)])
+    state = model.start(batch)
+    for t in range(4):
+        _, state = model.step(state, batch.tgt_in[:, t])
+    held = _numbers_in(state.rnn) if hasattr(state, "rnn") else sum(_numbers_in(layer) for layer in state.layers)
+    assert held == model.decoder.state_size(4)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_the_future_is_not_seen(name: str) -> None:
     model, batch = build(name), batch_for(name, [(5, 8)])
@@ -160,7 +202,7 @@ def test_decoding_alone_is_decoding_in_a_batch_and_beam_1_is_greedy(name: str) -
 @pytest.mark.parametrize("name", SEQ2SEQ)
 def test_attention_weights_reach_every_source_token_and_no_padding(name: str) -> None:
     model, batch = build(name), batch_for(name, [(3, 5), (9, 7)])
-    traces = model.attention(batch)
+    traces = model.trace_attention(batch)
     config = SEQ2SEQ[name]
     if "none" not in str(config.get("decoder", "")) or config["kind"] != "encoder-decoder":
         assert traces.cross

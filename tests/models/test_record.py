@@ -32,7 +32,7 @@ def same(left: AttentionRecord, right: AttentionRecord) -> bool:
 
 def test_words_are_sums_over_their_pieces_and_means_over_those_that_look() -> None:
     given = record()
-    words = given.words()
+    words = given.merge_words()
     assert words.source_tokens == ("the", "witch") and words.target_tokens == ("la", "sorcière")
     pieces = given.cross[1, 2]
     expected = [
@@ -40,7 +40,7 @@ def test_words_are_sums_over_their_pieces_and_means_over_those_that_look() -> No
         [pieces[1:4, 0].mean(), (pieces[1:4, 1] + pieces[1:4, 2]).mean()],
     ]
     np.testing.assert_allclose(words.cross[1, 2], expected, rtol=1e-6)
-    kept = given.words(specials=True)
+    kept = given.merge_words(specials=True)
     assert kept.source_tokens == ("the", "witch", "</s>")
     for kind in ("encoder", "decoder", "cross"):
         np.testing.assert_allclose(kept.weights(kind).sum(-1), 1.0, rtol=1e-5)
@@ -48,11 +48,11 @@ def test_words_are_sums_over_their_pieces_and_means_over_those_that_look() -> No
 
 def test_layers_and_heads_are_chosen_and_averaged() -> None:
     given = record()
-    assert np.array_equal(given.only(1, 2).cross, given.cross[1:2, 2:3])
-    assert given.only(layer=0).encoder.shape == (1, 3, 4, 4)
+    assert np.array_equal(given.select(1, 2).cross, given.cross[1:2, 2:3])
+    assert given.select(layer=0).encoder.shape == (1, 3, 4, 4)
     np.testing.assert_allclose(given.mean().cross[0, 0], given.cross.mean((0, 1)))
     with pytest.raises(UserError, match="no head 3; this model has 0 to 2"):
-        given.only(head=3)
+        given.select(head=3)
     with pytest.raises(UserError, match="encoder, decoder, cross"):
         given.weights("self")
 
@@ -82,7 +82,7 @@ def test_written_and_read_again() -> None:
         (AttentionRecord.from_safetensors, b"\0" * 30),
         (AttentionRecord.from_safetensors, record().to_safetensors()[:-9]),
     ):
-        with pytest.raises(UserError, match="no attention record"):
+        with pytest.raises(UserError, match="not an attention record"):
             read(damaged)  # type: ignore[operator]
 
 
@@ -90,5 +90,5 @@ def test_long_texts_with_many_heads() -> None:
     tokens = (*(f"▁w{i}" for i in range(511)), "</s>")
     weights = np.full((6, 8, 512, 512), 1 / 512, dtype=np.float32)
     long = AttentionRecord(tokens, tokens, weights, weights, weights)
-    assert long.words().cross.shape == (6, 8, 511, 511)
+    assert long.merge_words().cross.shape == (6, 8, 511, 511)
     assert same(AttentionRecord.from_safetensors(long.to_safetensors()), long)

@@ -24,7 +24,7 @@ def test_usc_predicts_from_context_and_state() -> None:
     """e_j = h_t · h_j;  α = softmax(e);  c = Σ α_j h_j;  p(y) = softmax(W [c ; h_t])"""
     model, batch = rnn(attention="dot"), random_batch([(4, 3)])
     keys = model.encoder(batch.src).values[0, :5]
-    h = model.decoder.first(model.encoder(batch.src).summary).tanh()[None]
+    h = model.decoder.initial_state(model.encoder(batch.src).summary).tanh()[None]
     for t in range(4):
         x = model.decoder.tokens(batch.tgt_in[:, t : t + 1])
         _, h = model.decoder.rnn.rnn(x, h)
@@ -40,11 +40,11 @@ def test_purdue_asks_with_state_and_input_and_feeds_the_context_in() -> None:
     decoder = model.decoder
     memory = model.encoder(batch.src)
     keys = memory.values[0, :5]
-    h = decoder.first(memory.summary).tanh()[None]
+    h = decoder.initial_state(memory.summary).tanh()[None]
     for t in range(4):
         x = decoder.tokens(batch.tgt_in[0, t])
         q = torch.cat([h[0, 0], x])
-        alpha = (decoder.score.place.weight @ q + decoder.score.place.bias)[:5].softmax(0)
+        alpha = (decoder.attention.score.place.weight @ q + decoder.attention.score.place.bias)[:5].softmax(0)
         c = keys.T @ alpha
         z = (decoder.join.weight @ torch.cat([x, c]) + decoder.join.bias).relu()
         y, h = decoder.rnn.rnn(z[None, None], h)
@@ -54,10 +54,10 @@ def test_purdue_asks_with_state_and_input_and_feeds_the_context_in() -> None:
 def test_without_attention_the_source_is_its_last_state() -> None:
     model, batch = rnn(attention="none"), random_batch([(4, 3)])
     memory = model.encoder(batch.src)
-    ahead = model.encoder.layers[0].ahead.rnn(model.encoder.tokens(batch.src[:, :5]))[1][0]
-    back = model.encoder.layers[0].back.rnn(model.encoder.tokens(batch.src[:, :5].flip(1)))[1][0]
+    ahead = model.encoder.layers[0].left_to_right.rnn(model.encoder.tokens(batch.src[:, :5]))[1][0]
+    back = model.encoder.layers[0].right_to_left.rnn(model.encoder.tokens(batch.src[:, :5].flip(1)))[1][0]
     torch.testing.assert_close(memory.summary, torch.cat([ahead, back], dim=-1))
-    assert model.attention(batch).cross == []
+    assert model.trace_attention(batch).cross == []
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -68,9 +68,9 @@ def test_two_directions_are_torchs_over_packed_sequences(cell: str) -> None:
     if cell == "lstm":
         theirs = torch.nn.LSTM(8, 4, bidirectional=True, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
-        for name, parameter in layer.ahead.rnn.named_parameters():
+        for name, parameter in layer.left_to_right.rnn.named_parameters():
             getattr(theirs, name).copy_(parameter)
-        for name, parameter in layer.back.rnn.named_parameters():
+        for name, parameter in layer.right_to_left.rnn.named_parameters():
             getattr(theirs, f"{name}_reverse").copy_(parameter)
     lengths = (batch.src != 0).sum(1)
     packed = torch.nn.utils.rnn.pack_padded_sequence(
@@ -93,7 +93,7 @@ def test_a_source_longer_than_the_location_score_is_a_clear_error() -> None:
 def test_widths_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UserError, match="context=input"):
         rnn(attention="dot", context="input")
-    with pytest.raises(UserError, match="one width, not 8 and 6"):
+    with pytest.raises(UserError, match="same width, not 8 and 6"):
         models.build(
             {
                 "kind": "encoder-decoder",

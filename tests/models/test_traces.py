@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
-from regard.models.inside import head_of, record_of, single
-from regard.models.record import KINDS
+from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.normalise import NORMALISERS
+from regard.pipelines.base import EncodedInput
 from tests.models.test_every_model import SEQ2SEQ, build
 
-SOURCE, TARGET = [7, 8, 9, 10, 3], [2, 11, 12, 13, 3]
+BATCH = EncodedInput(torch.tensor([[7, 8, 9, 10, 3]])).batch([11, 12, 13, 3])
 NAMES = (("a", "b", "c", "d", "</s>"), ("w", "x", "y", "</s>"))
 
 
@@ -24,12 +24,12 @@ def softmax_models() -> list[str]:
 
 @pytest.mark.parametrize("name", softmax_models())
 def test_scores_and_mask_give_the_weights(name: str) -> None:
-    model, batch = build(name), single(SOURCE, TARGET, torch.device("cpu"))
-    traces = model.attention(batch)
-    record = record_of(traces, *NAMES)
+    model, batch = build(name), BATCH
+    traces = model.trace_attention(batch)
+    record = AttentionRecord.from_traces(traces, *NAMES)
     for kind in KINDS:
         for layer, of_layer in enumerate(record.weights(kind)):
-            head = head_of(traces, record, kind, layer, len(of_layer) - 1)
+            head = HeadRecord.from_traces(traces, record, kind, layer, len(of_layer) - 1)
             expected = NORMALISERS["softmax"](torch.from_numpy(head.scores), torch.from_numpy(head.mask))
             np.testing.assert_allclose(head.weights, expected.numpy(), rtol=0, atol=1e-6)
             np.testing.assert_allclose(head.weights.sum(-1), 1.0, rtol=0, atol=1e-6)
@@ -44,7 +44,7 @@ def test_scores_and_mask_give_the_weights(name: str) -> None:
 )
 def test_the_fused_kernel_used_these_weights(name: str) -> None:
     """In float32, as models run: every layer's fused output is made again from the recorded weights and values."""
-    model, batch = build(name).float().eval(), single(SOURCE, TARGET, torch.device("cpu"))
+    model, batch = build(name).float().eval(), BATCH
     fused: dict[nn.Module, torch.Tensor] = {}
     parts = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     hooks = [m.register_forward_hook(lambda m, _, out: fused.update({m: out[0]})) for m in parts]
@@ -54,27 +54,27 @@ def test_the_fused_kernel_used_these_weights(name: str) -> None:
             hook.remove()
         plain: dict[nn.Module, torch.Tensor] = {}
         for module in parts:
-            module.register_forward_hook(lambda m, _, out: plain.update({m: m._join(out[1].output)}))
-        model.attention(batch)
+            module.register_forward_hook(lambda m, _, out: plain.update({m: m.join_heads(out[1].output)}))
+        model.trace_attention(batch)
     assert parts and set(fused) == set(plain) == set(parts)
     for module in parts:
         torch.testing.assert_close(plain[module], fused[module], rtol=0, atol=1e-5)
 
 
 def test_of_concatenation_source_and_target_share_one_softmax() -> None:
-    record = record_of(build("gpt").attention(single(SOURCE, TARGET, torch.device("cpu"))), *NAMES)
+    record = AttentionRecord.from_traces(build("gpt").trace_attention(BATCH), *NAMES)
     np.testing.assert_allclose(record.cross.sum(-1) + record.decoder.sum(-1), 1.0, rtol=0, atol=1e-6)
 
 
 def test_what_is_not_there_is_refused() -> None:
-    model, batch = build("transformer-transformer"), single(SOURCE, TARGET, torch.device("cpu"))
-    traces = model.attention(batch)
-    record = record_of(traces, *NAMES)
-    assert record.tokens("decoder") == (NAMES[1], ("<s>", "w", "x", "y"))
+    model, batch = build("transformer-transformer"), BATCH
+    traces = model.trace_attention(batch)
+    record = AttentionRecord.from_traces(traces, *NAMES)
+    assert record.axis_tokens("decoder") == (NAMES[1], ("<s>", "w", "x", "y"))
     with pytest.raises(UserError, match="no head 4; this model has 0 to 3"):
-        head_of(traces, record, "cross", 0, 4)
+        HeadRecord.from_traces(traces, record, "cross", 0, 4)
     with pytest.raises(UserError, match="choose one of"):
-        head_of(traces, record, "self", 0, 0)
-    rnn = build("rnn-rnn").attention(batch)
+        HeadRecord.from_traces(traces, record, "self", 0, 0)
+    rnn = build("rnn-rnn").trace_attention(batch)
     with pytest.raises(UserError, match="no encoder attention"):
-        head_of(rnn, record_of(rnn, *NAMES), "encoder", 0, 0)
+        HeadRecord.from_traces(rnn, AttentionRecord.from_traces(rnn, *NAMES), "encoder", 0, 0)

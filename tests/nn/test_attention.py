@@ -28,6 +28,24 @@ def test_fused_causal_equals_the_causal_mask() -> None:
     torch.testing.assert_close(attend_fused(q, k, v, causal=True), expected, rtol=0, atol=1e-12)
 
 
+def test_fused_causal_with_fewer_queries_than_keys_aligns_the_last_ones() -> None:
+    """The last query belongs to the last key, as in `causal_mask`; torch's own flag aligns the first ones."""
+    q, k, v = rand(2, 3, 2, 8), rand(2, 3, 6, 8), rand(2, 3, 6, 8)
+    expected, _ = attend(q, k, v, mask=causal_mask(2, 6))
+    torch.testing.assert_close(attend_fused(q, k, v, causal=True), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("need_trace", [False, True])
+def test_a_head_mask_is_zero_columns_of_the_output_matrix(need_trace: bool) -> None:
+    layer, x = MultiHeadAttention(Heads(16, 4)).double(), rand(2, 5, 16)
+    masked, _ = layer(x, layer.keys_values(x), need_trace=need_trace, head_mask=torch.tensor([1.0, 0.0, 1.0, 0.0]))
+    assert not torch.allclose(masked, layer(x, layer.keys_values(x))[0])
+    with torch.no_grad():
+        layer.out.weight[:, 4:8] = 0.0
+        layer.out.weight[:, 12:16] = 0.0
+    torch.testing.assert_close(masked, layer(x, layer.keys_values(x))[0], rtol=0, atol=1e-12)
+
+
 def test_masked_attention_equals_a_growing_key_set() -> None:
     """The inefficient reference of the lectures: step t sees the first t keys alone."""
     q, k, v = rand(5, 8), rand(5, 8), rand(5, 8)

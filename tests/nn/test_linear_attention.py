@@ -4,14 +4,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.nn.linear_attention import (
-    FEATURES,
+    FEATURE_MAPS,
     LinearState,
-    add,
+    add_to_state,
     causal_linear_attention,
     empty_state,
     linear_attention,
     linear_weights,
-    read,
+    read_state,
 )
 
 LENGTHS = pytest.mark.parametrize("length", [1, 7, 64, 65, 130])
@@ -33,7 +33,7 @@ def qkv(queries: int, keys: int, feature: str) -> tuple[Tensor, Tensor, Tensor]:
     q, k = rand(2, 3, queries, 4), rand(2, 3, keys, 4)
     if feature == "identity":
         q, k = q.abs() + 0.1, k.abs() + 0.1
-    return FEATURES[feature](q), FEATURES[feature](k), rand(2, 3, keys, 5)
+    return FEATURE_MAPS[feature](q), FEATURE_MAPS[feature](k), rand(2, 3, keys, 5)
 
 
 def definition(q: Tensor, k: Tensor, v: Tensor, normalise: bool, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,7 +55,7 @@ def assert_close(got: Tensor, expected: Tensor) -> None:
 @FEATURE
 def test_feature_maps(feature: str) -> None:
     x = torch.cat([rand(100) * 3, torch.zeros(1, dtype=torch.float64)]).requires_grad_()
-    got, expected = FEATURES[feature](x), PHI[feature](x)
+    got, expected = FEATURE_MAPS[feature](x), PHI[feature](x)
     assert_close(got, expected)
     assert_close(*(torch.autograd.grad(y.square().sum(), x)[0] for y in (got, expected)))
 
@@ -89,17 +89,17 @@ def test_recurrent_steps_equal_the_causal_form(normalise: bool, feature: str) ->
     q, k, v = qkv(70, 70, feature)
     state, outputs = empty_state(2, 3, 4, 5, v), []
     for t in range(70):
-        state = add(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
+        state = add_to_state(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
         assert [tuple(part.shape) for part in state] == [(2, 3, 4, 5), (2, 3, 4)]
-        outputs.append(read(state, q[:, :, t : t + 1], normalise))
+        outputs.append(read_state(state, q[:, :, t : t + 1], normalise))
     assert_close(torch.cat(outputs, dim=2), causal_linear_attention(q, k, v, normalise))
 
 
 def test_keys_may_be_added_many_at_a_time() -> None:
     _, k, v = qkv(1, 12, "elu")
     start = empty_state(2, 3, 4, 5, v)
-    twice = add(add(start, k[:, :, :5], v[:, :, :5]), k[:, :, 5:], v[:, :, 5:])
-    for got, expected in zip(twice, add(start, k, v), strict=True):
+    twice = add_to_state(add_to_state(start, k[:, :, :5], v[:, :, :5]), k[:, :, 5:], v[:, :, 5:])
+    for got, expected in zip(twice, add_to_state(start, k, v), strict=True):
         assert_close(got, expected)
 
 
@@ -144,20 +144,20 @@ def test_no_key_to_look_at_gives_zero_and_finite_gradients() -> None:
 def test_selected_rows_go_on_as_they_would_have() -> None:
     q, k, v = qkv(8, 8, "elu")
     rows = torch.tensor([1, 0, 1])
-    state = add(empty_state(2, 3, 4, 5, v), k[:, :, :7], v[:, :, :7]).select(rows)
-    state = add(state, k[rows, :, 7:], v[rows, :, 7:])
+    state = add_to_state(empty_state(2, 3, 4, 5, v), k[:, :, :7], v[:, :, :7]).select(rows)
+    state = add_to_state(state, k[rows, :, 7:], v[rows, :, 7:])
     assert isinstance(state, LinearState)
-    assert_close(read(state, q[rows, :, 7:], True), causal_linear_attention(q, k, v, True)[rows, :, 7:])
+    assert_close(read_state(state, q[rows, :, 7:], True), causal_linear_attention(q, k, v, True)[rows, :, 7:])
 
 
 def test_bf16_adds_up_in_float32() -> None:
     q, k, v = (x.bfloat16() for x in qkv(400, 400, "elu"))
     state = empty_state(2, 3, 4, 5, v)
     for t in range(400):
-        state = add(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
+        state = add_to_state(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
     expected, _ = definition(q.double(), k.double(), v.double(), True, causal(400))
     assert state.kv.dtype == state.k.dtype == torch.float32
-    whole, last = causal_linear_attention(q, k, v, True), read(state, q[:, :, -1:], True)
+    whole, last = causal_linear_attention(q, k, v, True), read_state(state, q[:, :, -1:], True)
     assert whole.dtype == last.dtype == torch.bfloat16
     torch.testing.assert_close(last.double(), expected[:, :, -1:], rtol=0, atol=5e-3)
     torch.testing.assert_close(whole.double(), expected, rtol=0, atol=5e-2)

@@ -31,7 +31,7 @@ class Says(models.DecoderOnly):
     def __init__(self, script: Iterator[int], size: int, windowed: bool = True) -> None:
         config = models.DecoderOnlyConfig.parse({"decoder": {"kind": "transformer", "d_model": 8, "n_heads": 2}})
         super().__init__(config, size)
-        self.script, self.size, self.has_window = script, size, windowed
+        self.script, self.size, self.has_limited_context = script, size, windowed
         self.prompts: list[int] = []
 
     def start(self, batch: Batch) -> Nothing:

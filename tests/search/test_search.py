@@ -12,10 +12,11 @@ from regard.data.batch import Batch, collate_sources
 from regard.errors import UserError
 from regard.search.beam import Beam, FinishedHypotheses, advance
 from regard.search.constraints import Constraints, MaxLength, MinLength, NoRepeatNgram, Prefix, Suppress
-from regard.search.decode import DecodeConfig, SamplingConfig, decode
-from regard.search.greedy import filtered
-from regard.search.length_penalty import normalised
-from regard.search.protocols import Ensemble, Hypothesis
+from regard.search.decode import DecodeConfig, decode
+from regard.search.ensemble import Ensemble
+from regard.search.length_penalty import normalise_score
+from regard.search.protocols import Hypothesis
+from regard.search.sampling import SamplingConfig, filter_probabilities
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import VOCAB, tiny_model
 
@@ -40,14 +41,14 @@ class TableState:
 
     prefixes: tuple[tuple[int, ...], ...]
 
-    def select(self, rows: Tensor) -> "TableState":
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "TableState":
         return TableState(tuple(self.prefixes[i] for i in rows.tolist()))
 
 
 class Table:
     """A model that looks up p(next | tokens so far); what is not in the table is uniform."""
 
-    def room(self, batch: Batch) -> None:
+    def max_target_len(self, batch: Batch) -> None:
         return None
 
     def __init__(self, table: dict[tuple[int, ...], Sequence[float]], n_vocab: int) -> None:
@@ -109,7 +110,7 @@ def test_a_wide_beam_is_exhaustive_search(length_penalty: float) -> None:
         for sequence in itertools.product(words, repeat=n):
             path = [table[sequence[:i]][token] for i, token in enumerate((*sequence, EOS))]
             log_prob = torch.tensor(path, dtype=torch.float64).log().sum().item()
-            scores[sequence] = normalised(log_prob, n + 1, length_penalty)
+            scores[sequence] = normalise_score(log_prob, n + 1, length_penalty)
     best = sorted(scores, key=lambda s: -scores[s])[:5]
     config = DecodeConfig(beam=50, n_best=5, length_penalty=length_penalty, max_len=limit)
     [found] = decode(Table(table, 9), collate_sources([[6]]), config)
@@ -174,7 +175,7 @@ def test_a_sentence_alone_is_the_same_as_in_any_batch(config: DecodeConfig) -> N
 class Uncached:
     """The same model, fed the whole prefix at every step."""
 
-    def room(self, batch: Batch) -> None:
+    def max_target_len(self, batch: Batch) -> None:
         return None
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -195,7 +196,7 @@ class Whole:
     src: Tensor
     tokens: Tensor
 
-    def select(self, rows: Tensor) -> "Whole":
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "Whole":
         return Whole(self.src[rows], self.tokens[rows])
 
 
@@ -238,7 +239,7 @@ def test_scores_are_those_of_the_model(config: DecodeConfig) -> None:
             log_probs = model(Batch.of(src, tgt)).log_softmax(-1)
             expected = log_probs[0].gather(1, tgt[0, 1:, None]).sum().item()
             assert hypothesis.log_prob == pytest.approx(expected, abs=1e-4)
-            assert hypothesis.score == pytest.approx(normalised(expected, tgt.shape[1] - 1, 0.6), abs=1e-4)
+            assert hypothesis.score == pytest.approx(normalise_score(expected, tgt.shape[1] - 1, 0.6), abs=1e-4)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -287,10 +288,10 @@ def test_constraints_by_hand() -> None:
 
 def test_sampling_filters() -> None:
     log_probs = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
-    assert (filtered(log_probs, 1.0, 2, 1.0) > 0).tolist() == [[True, True, False, False]]
-    assert (filtered(log_probs, 1.0, 0, 0.7) > 0).tolist() == [[True, True, False, False]]
-    assert (filtered(log_probs, 1.0, 0, 0.01) > 0).tolist() == [[True, False, False, False]]
-    cold = filtered(log_probs, 0.1, 0, 1.0)
+    assert (filter_probabilities(log_probs, 1.0, 2, 1.0) > 0).tolist() == [[True, True, False, False]]
+    assert (filter_probabilities(log_probs, 1.0, 0, 0.7) > 0).tolist() == [[True, True, False, False]]
+    assert (filter_probabilities(log_probs, 1.0, 0, 0.01) > 0).tolist() == [[True, False, False, False]]
+    cold = filter_probabilities(log_probs, 0.1, 0, 1.0)
     assert cold[0, 0] > 0.99
 
 
@@ -320,7 +321,7 @@ def test_learned_positions_bound_the_length(beam: int) -> None:
     model = tiny_model(positions="learned", max_len=8)
     for row in decode(model, collate_sources(SOURCES), DecodeConfig(beam=beam)):
         assert len(row[0].ids) <= 7
-    assert Ensemble([model, tiny_model()]).room(collate_sources(SOURCES)).tolist() == [7] * len(SOURCES)
+    assert Ensemble([model, tiny_model()]).max_target_len(collate_sources(SOURCES)).tolist() == [7] * len(SOURCES)
 
 
 def test_more_hypotheses_than_places_is_refused() -> None:

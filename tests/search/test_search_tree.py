@@ -26,7 +26,7 @@ class Notes:
             self.steps[sentence] += 1
             grown: dict[int, tuple[int, ...]] = {}
             columns = zip(
-                *(part[row].tolist() for part in (seen.log_probs, seen.parents, seen.ids, seen.places)), strict=True
+                *(part[row].tolist() for part in (seen.log_probs, seen.parents, seen.ids, seen.slots)), strict=True
             )
             for log_prob, parent, token, place in columns:
                 if log_prob == -torch.inf:
@@ -44,7 +44,7 @@ class Notes:
 @pytest.mark.parametrize("config", CONFIGS[:3])
 def test_the_steps_lead_to_the_result(config: DecodeConfig) -> None:
     model, batch, notes = tiny_model(), collate_sources(SOURCES), Notes(len(SOURCES))
-    found = decode(model, batch, config, watch=notes)
+    found = decode(model, batch, config, observer=notes)
     assert_same(found, decode(model, batch, config))
     for row, ended in zip(found, notes.ended, strict=True):
         assert {h.ids for h in row} <= set(ended)
@@ -54,10 +54,10 @@ def test_the_steps_lead_to_the_result(config: DecodeConfig) -> None:
 def test_what_is_given_up_costs_no_further_step_and_the_others_do_not_notice(config: DecodeConfig) -> None:
     model, batch = tiny_model(), collate_sources(SOURCES)
     whole, notes = decode(model, batch, config), Notes(len(SOURCES), give_up={2: 2, 0: 1})
-    found = decode(model, batch, config, watch=notes)
+    found = decode(model, batch, config, observer=notes)
     assert notes.steps[2] <= 2 and notes.steps[0] == 1 and max(notes.steps) > 2
     others = [1, 3, 4]
     assert_same([found[i] for i in others], [whole[i] for i in others])
     everyone = Notes(len(SOURCES), give_up=dict.fromkeys(range(len(SOURCES)), 1))
-    decode(model, batch, config, watch=everyone)
+    decode(model, batch, config, observer=everyone)
     assert everyone.steps == [1] * len(SOURCES)

@@ -57,7 +57,7 @@ def test_a_map_and_curves_are_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_every_token_is_a_text_of_the_svg(tmp_path: Path, kind: str) -> None:
     record = random_record(SCRIPTS, ODD)
-    rows, columns = record.tokens(kind)
+    rows, columns = record.axis_tokens(kind)
     for draw in (draw_heatmap, draw_links, draw_grid):
         texts, _ = svg(draw(record, tmp_path / "it.svg", kind))
         assert {*token_labels(rows), *token_labels(columns)} <= texts, draw
@@ -146,7 +146,7 @@ def test_a_picture_is_lit_where_a_word_looked(tmp_path: Path) -> None:
     record = caption_record(["▁red", "▁cross"], regions)
     assert record.target_tokens == ("▁red", "▁cross", "</s>") and record.source_tokens[5] == "▁1,2"
     assert np.array_equal(record.cross[..., 5], regions[..., 1, 2])
-    assert record.words().cross.shape == (2, 4, 2, 9)  # a region is a word
+    assert record.merge_words().cross.shape == (2, 4, 2, 9)  # a region is a word
     texts, _ = svg(draw_regions(record, picture, tmp_path / "it.svg", "mean"))
     assert {"red", "cross", "</s>"} <= texts
     with pytest.raises(UserError, match="no cross attention"):

@@ -70,7 +70,7 @@ def test_the_page_holds_the_records_weights() -> None:
         coded = np.frombuffer(b64decode(found["weights"]), dtype=np.uint8).reshape(found["shape"])
         assert (np.abs((coded / 255.0) ** 2 - weights) <= np.sqrt(weights) / 255 + 255.0**-2).all()
         for axis, tokens, words in zip(
-            ("rows", "columns"), record.tokens(kind), record.words().tokens(kind), strict=True
+            ("rows", "columns"), record.axis_tokens(kind), record.merge_words().tokens(kind), strict=True
         ):
             assert len(found[axis]["labels"]) == len(found[axis]["word"]) == len(found[axis]["special"]) == len(tokens)
             assert found[axis]["names"] == list(words)
@@ -190,7 +190,7 @@ def test_every_front_door_is_looked_at(
     same = AttentionRecord.from_safetensors((tmp_path / "it.safetensors").read_bytes())
     assert np.allclose(same.weights(kind), record.weights(kind))
     attend(folders[task], given)
-    assert len(capfd.readouterr().out.splitlines()) == 2 + len(record.tokens(kind)[0])
+    assert len(capfd.readouterr().out.splitlines()) == 2 + len(record.axis_tokens(kind)[0])
 
 
 def test_another_target_and_another_rank(

@@ -22,8 +22,8 @@ class Aligner(Config):
     """Links are all source words with so much of a target word's attention; None: the one with most of it"""
 
     def __call__(self, record: AttentionRecord) -> Links:
-        record.only(self.layer, self.head, "cross")  # refuses what is not there
-        return self.links(record.words().cross)
+        record.select(self.layer, self.head, "cross")  # refuses what is not there
+        return self.links(record.merge_words().cross)
 
     def links(self, cross: NDArray[np.float32]) -> Links:
         """cross [layers, heads, target words, source words]: summed over a source word's pieces, mean over a target

@@ -9,7 +9,6 @@ from regard.data.word_alignments import GoldAlignment, Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Translator
-from regard.visualize.watch import watch
 
 _NO_CROSS = "this model has no cross attention, and so no alignment"
 THRESHOLDS = (None, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -63,7 +62,7 @@ def watch_pairs(translator: Translator, sources: Sequence[str], targets: Sequenc
         raise UserError(
             f"there are {len(sources):,} sources but {len(targets):,} targets; line n must belong to line n"
         )
-    return (watch(translator, source, target) for source, target in zip(sources, targets, strict=True))
+    return (translator.record(source, target) for source, target in zip(sources, targets, strict=True))
 
 
 def align_pairs(
@@ -97,6 +96,6 @@ def choose(records: Sequence[AttentionRecord], gold: Sequence[GoldAlignment]) ->
     n_layers, n_heads = records[0].cross.shape[:2]
     places = [(None, None), *product(range(n_layers), (None, *range(n_heads)))]
     aligners = [Aligner(layer=layer, head=head, threshold=t) for (layer, head), t in product(places, THRESHOLDS)]
-    merged = [record.words().cross for record in records]  # once for all of them
+    merged = [record.merge_words().cross for record in records]  # once for all of them
     found = [(aligner, AlignmentErrors.of([aligner.links(cross) for cross in merged], gold)) for aligner in aligners]
     return sorted(found, key=lambda pair: pair[1].rate)

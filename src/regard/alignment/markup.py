@@ -42,7 +42,7 @@ class Transfer:
 def _sources(record: AttentionRecord, translator: Translator, n_source: int) -> list[int]:
     """Of each target word, the number of the source word that it comes from, among `n_source`"""
     strongest = translator.aligner.model_copy(update={"threshold": None})
-    known = len(record.words().source_tokens)
+    known = len(record.merge_words().source_tokens)
     by_target = {j: i for i, j in strongest(record)}
     return [_stretched(by_target[j], n_source, known) for j in sorted(by_target)]
 

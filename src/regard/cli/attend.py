@@ -12,8 +12,7 @@ from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
 from regard.cli.pipeline import load_any
 
 if TYPE_CHECKING:
-    from regard.visualize.scene import AttendResult
-    from regard.visualize.view import View
+    from regard.visualize.attend import AttendResult, View
 
 
 @app.command()
@@ -45,16 +44,15 @@ def attend(
 
     Draws a figure, writes a web page or data, or prints a map in the terminal.
     """
-    from regard.visualize.scene import scene_of, source_tokens
-    from regard.visualize.view import View, check_out
+    from regard.visualize.attend import View, attend_to, check_out
 
     options = View(kind, layer, head, words, view, **({} if threshold is None else {"threshold": threshold}))
     check_out(out, options)
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
     pipeline = load_any(folder, device)
-    tokens = source_tokens(pipeline, sentence)
-    options.check(tokens, out)
-    result = scene_of(pipeline, sentence, target, rank)
+    tokens = pipeline.input_tokens(sentence)
+    options.check_size(tokens, out)
+    result = attend_to(pipeline, sentence, target, rank)
     _show(result, options, out)
     n_read = max(map(len, (result.record.source_tokens, result.record.target_tokens)))
     if n_read < len(tokens):
@@ -64,18 +62,18 @@ def attend(
 def _show(result: "AttendResult", view: "View", out: Path | None) -> None:
     from rich.console import Console
 
+    from regard.visualize.attend import missing_characters, save_view
     from regard.visualize.terminal import print_heatmap
-    from regard.visualize.view import save_view, unseen
 
     if out is None:
         console = Console()
         with console.capture() as heatmap:
-            print_heatmap(view.part_of(result.record), view.kind_of(result.record), console)
+            print_heatmap(view.select(result.record), view.kind_in(result.record), console)
         with exit_on_closed_pipe():
-            print_line(f"{result.said}\n{heatmap.get()}".rstrip())
+            print_line(f"{result.output}\n{heatmap.get()}".rstrip())
         return
     save_view(result, view, out)
-    print_line(result.said)
+    print_line(result.output)
     print_line(str(out))
-    if missing := unseen(result, view, out):
+    if missing := missing_characters(result, view, out):
         print_warning(f"no installed font has {missing}; write an .svg or .html, which use the browser's fonts")

@@ -31,16 +31,15 @@ def attribute(
     """
     from regard.visualize.attribution import side_by_side
     from regard.visualize.heatmap import check_fits
-    from regard.visualize.scene import source_tokens
 
     check_out_file(out, (".png", ".svg", ".json"))
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
     translator = load_translator(folder, device=device)
-    check_fits(len(source_tokens(translator, sentence)))
+    check_fits(len(translator.input_tokens(sentence)))
     translation = translator.translate([sentence])[0].text if target is None else target
     records = side_by_side(translator, sentence, translation)
     if words:
-        records = {method: record.words() for method, record in records.items()}
+        records = {method: record.merge_words() for method, record in records.items()}
     print_line(translation)
     if out is None:
         _print(records)
@@ -70,7 +69,7 @@ def _write(records: "dict[str, AttentionRecord]", out: Path) -> None:
         write_atomically(out, json.dumps(tree, ensure_ascii=False).encode())
         return
     panels = np.concatenate([record.cross for record in records.values()], axis=1)
-    tokens = next(iter(records.values())).tokens("cross")
+    tokens = next(iter(records.values())).axis_tokens("cross")
     draw_panels(panels, {(0, i): method for i, method in enumerate(records)}, tokens, out)
     for method in records:
         print_line(f"{method}: {METHODS[method]}")

@@ -34,7 +34,7 @@ def generate(
 ) -> None:
     """Continue a prompt with a language model, token by token."""
     from regard.pipelines.generator import Generator
-    from regard.search.decode import SamplingConfig
+    from regard.search.sampling import SamplingConfig
 
     if n_best > 1 and not beam:
         raise UserError("--n-best has no effect without --beam; add --beam")

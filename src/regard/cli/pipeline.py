@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.pipelines.load import Pipeline
+    from regard.pipelines.base import Pipeline
     from regard.pipelines.translator import Translator
 
     PipelineT = TypeVar("PipelineT", bound=Pipeline)

@@ -93,7 +93,7 @@ def translate(
     )
     translator = load_translator(folder, *(ensemble or ()), device=device)
     if n_best and beam is None and not sample:
-        options["beam"] = max(translator.config.beam, n_best)
+        options["beam"] = max(translator.decode_config.beam, n_best)
     formatter = _Formatter(bool(n_best), alignment, as_json)
     transfer = Transfer(markup, copy_unknown)
     with exit_on_closed_pipe():

@@ -16,7 +16,7 @@ from regard.files import write_atomically
 from regard.nn.attention import Heads, SelfAttention
 from regard.nn.mixers import LinearAttention, StateSpace
 from regard.nn.recurrent import Recurrent
-from regard.pipelines.translator import device_named
+from regard.pipelines.base import device_named
 from regard.visualize.figure import can_draw, new_figure, save_figure
 
 D_MODEL, N_HEADS = 64, 4

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.explain.explanation import Explanation, GridPlot, Step, Table, difference, matrix, numbered, step
 from regard.explain.formula import ATTENTION, OUTPUT, PLAIN, SCORES, SOFTMAX, SUM, math, power, sub
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.models.record import HeadRecord
 from regard.nn.attention import attend, attend_fused
@@ -79,15 +79,15 @@ def _slide(q: Tensor, k: Tensor) -> str:
 
 
 def attention_of_own(own: ModelInput) -> Explanation:
-    head = own.inside()
-    rows, columns = names(head.rows), names(head.columns)
+    head = own.head_record()
+    rows, columns = unique_labels(head.rows), unique_labels(head.columns)
     how = normaliser_of(head)
     scores, mask = torch.from_numpy(head.scores), torch.from_numpy(head.mask)
     again = NORMALISERS[how](scores, mask)
     best = [f"{row} at {columns[w.argmax()]} ({w.max():.2f})" for row, w in zip(rows, head.weights, strict=True)]
     sides = (("q", head.q, rows), ("k", head.k, columns), ("v", head.v, columns))
     return Explanation(
-        f"One head at work ({head.kind}, layer {head.layer}, head {head.head}): {own.quoted}",
+        f"One head at work ({head.kind}, layer {head.layer}, head {head.head}): {own.quoted_text}",
         (
             step(
                 f"The head's queries, keys and values, of width {head.v.shape[1]}.",

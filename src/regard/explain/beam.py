@@ -60,9 +60,9 @@ def beam_of_own(own: ModelInput) -> Explanation:
     shown = tree.steps[start : start + MOST_STEPS]
     more = len(tree.steps) - start - len(shown)
     return Explanation(
-        f"Beam search with k = {asked.config.beam} in the model: {own.quoted}",
+        f"Beam search with k = {asked.config.beam} in the model: {own.quoted_text}",
         (*(_round(i, nodes, asked) for i, nodes in enumerate(shown, start=1)), _ended(tree, asked, found)),
-        f"Beam search says “{own.writer.decode(found.ids)}”, with the score {number(found.score)}.",
+        f"Beam search says “{own.pipeline.tgt_tokenizer.decode(found.ids)}”, with the score {number(found.score)}.",
         (f"{more} more steps are not shown.",) if more > 0 else (),
     )
 

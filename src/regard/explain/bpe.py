@@ -34,8 +34,8 @@ def bpe() -> Explanation:
 
 
 def bpe_of_own(own: ModelInput) -> Explanation:
-    tokenizer = own.reader
-    own.given  # noqa: B018  # a missing text is said first
+    tokenizer = own.pipeline.src_tokenizer
+    own.input_ids  # noqa: B018  # a missing text is said first
     if not isinstance(tokenizer, SentencePieceTokenizer):
         raise UserError("the tokenizer of this model has no merges: it takes whole words, characters or bytes")
     words = clean(own.text or "").split()
@@ -44,12 +44,13 @@ def bpe_of_own(own: ModelInput) -> Explanation:
         raise UserError("the tokenizer of this model has no merges to replay; it is of the kind unigram")
     shown = list(dict.fromkeys(words))[:12]
     return Explanation(
-        f"Byte-pair encoding by the model's tokenizer: {own.quoted}",
+        f"Byte-pair encoding by the model's tokenizer: {own.quoted_text}",
         (
             _merges(tokenizer, f"The first merges of {tokenizer.size:,} pieces."),
             *_replayed(tokenizer, shown),
         ),
-        f"“{own.quoted}” is {' '.join(tokenizer.tokens(own.given))}: {len(words)} words, {len(own.given)} pieces.",
+        f"“{own.quoted_text}” is {' '.join(tokenizer.tokens(own.input_ids))}: "
+        f"{len(words)} words, {len(own.input_ids)} pieces.",
         () if len(shown) == len(set(words)) else (f"{len(set(words)) - len(shown)} more words are not shown.",),
     )
 

@@ -11,8 +11,6 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.explain.model_input import ModelInput
 from regard.explain.number_format import number
-from regard.pipelines.classifier import Classifier
-from regard.pipelines.generator import Generator
 from regard.search.decode import DecodeConfig
 from regard.text.labels import token_labels
 from regard.text.vocab import BOS, EOS, SPECIALS
@@ -37,14 +35,14 @@ _LONGEST = 36  # characters of a hypothesis in a table
 class TableState:
     said: tuple[tuple[int, ...], ...]
 
-    def select(self, rows: Tensor) -> "TableState":
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "TableState":
         return TableState(tuple(self.said[i] for i in rows.tolist()))
 
 
 class LectureTable:
     """A model that looks its probabilities up; what the lecture does not say is uniform."""
 
-    def room(self, batch: Batch) -> None:
+    def max_target_len(self, batch: Batch) -> None:
         return None
 
     def start(self, batch: Batch) -> TableState:
@@ -71,22 +69,22 @@ class DecodeSetup:
 
     @classmethod
     def of(cls, own: ModelInput, **options: int) -> "DecodeSetup":
-        if isinstance(own.pipeline, Classifier):
+        if not own.pipeline.generates:
             raise UserError("this model gives labels; search is for models that write")
-        writes_on = isinstance(own.pipeline, Generator)
-        prefix = tuple(own.given) if writes_on else ()
+        writes_on = not own.encoded.src_ids
+        prefix = tuple(own.input_ids) if writes_on else ()
         ends = {"max_len": len(prefix) + _NEW_TOKENS} if writes_on else {}
-        config = own.decoding.model_copy(update={"n_best": 1, "sampling": None, **ends, **options})
+        config = own.pipeline.decode_config.model_copy(update={"n_best": 1, "sampling": None, **ends, **options})
 
         def token(i: int) -> str:
-            return SPECIALS[i] if i < len(SPECIALS) else token_labels(own.writer.tokens([i, i]))[0]
+            return SPECIALS[i] if i < len(SPECIALS) else token_labels(own.pipeline.tgt_tokenizer.tokens([i, i]))[0]
 
         def spelt(ids: Sequence[int]) -> str:
-            text = own.writer.decode(ids).replace("\n", "↵")
+            text = own.pipeline.tgt_tokenizer.decode(ids).replace("\n", "↵")
             text = f"{text} {SPECIALS[EOS]}".lstrip() if EOS in ids else text
             return text if len(text) <= _LONGEST else "…" + text[-_LONGEST:]
 
-        return cls(own.model, nothing() if writes_on else own.asked, prefix, config, token, spelt)
+        return cls(own.model, nothing() if writes_on else own.encoded.batch(), prefix, config, token, spelt)
 
     @torch.no_grad()
     def at_once(self, ids: Sequence[int]) -> Tensor:

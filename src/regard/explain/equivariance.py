@@ -8,11 +8,11 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, Step, difference, listing, matrix, numbered, step
 from regard.explain.formula import brackets, math, of, power
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.models.stack import StackDecoder, StackEncoder
 from regard.nn.attention import AttentionTrace, SelfAttention, attend_traced
-from regard.nn.feedforward import feed_forward
+from regard.nn.feedforward import make_feed_forward
 from regard.nn.masks import causal_mask
 
 _WORDS, _ORDER = ("I", "love", "you"), (2, 1, 0)
@@ -85,15 +85,15 @@ def _proof(before: AttentionTrace, after: AttentionTrace, p: Tensor) -> list[Ste
 @torch.no_grad()
 def equivariance_of_own(own: ModelInput) -> Explanation:
     embedding, mixer = _first_attention(own)
-    n = len(own.given)
+    n = len(own.input_ids)
     order = [n - 1, *range(n - 1)]
-    x, ids = (own.vectors * embedding.scale).float()[None], torch.tensor([own.given])
+    x, ids = (own.vectors * embedding.scale).float()[None], torch.tensor([own.input_ids])
     plain, plain_after = (_bare(mixer, each) for each in (x, x[:, order]))
     real, real_after = (mixer(embedding(each))[0] for each in (ids, ids[:, order]))
-    tokens = names(own.given_tokens)
+    tokens = unique_labels(own.input_labels)
     moved = tuple(tokens[i] for i in order)
     return Explanation(
-        f"The model's first self-attention, given the last token first: {own.quoted}",
+        f"The model's first self-attention, given the last token first: {own.quoted_text}",
         (
             step(
                 "The order of the tokens.", None, listing("order", ("X", "P X"), list(zip(tokens, moved, strict=True)))
@@ -117,7 +117,7 @@ def equivariance_of_own(own: ModelInput) -> Explanation:
 
 
 def _first_attention(own: ModelInput) -> tuple[Any, SelfAttention]:
-    part = own.first_part
+    part = own.text_reader
     if isinstance(part, StackEncoder | StackDecoder):
         mixer = part.layers[0].mixer
         if isinstance(mixer, SelfAttention):
@@ -127,14 +127,14 @@ def _first_attention(own: ModelInput) -> tuple[Any, SelfAttention]:
 
 def _bare(mixer: SelfAttention, x: Tensor) -> Tensor:
     """Its queries, keys and values as they are: no mask, and nothing of places"""
-    return mixer.weigh(mixer.queries(x), mixer.keys_values(x), None, False, True)[0]
+    return mixer.attend_heads(mixer.queries(x), mixer.keys_values(x), None, False, True)[0]
 
 
 @torch.no_grad()
 def _fed_forward(x: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        layer = feed_forward(3, 6, "relu", True).double()
+        layer = make_feed_forward(3, 6, "relu", True).double()
     return layer(p @ x), p @ layer(x)
 
 

@@ -62,7 +62,7 @@ def greedy_of_own(own: ModelInput) -> Explanation:
     more = len(said) - len(asked.prefix) - MOST_STEPS
     forced = int(log_probs[-1].argmax()) != EOS
     return Explanation(
-        f"Greedy search in the model: {own.quoted}",
+        f"Greedy search in the model: {own.quoted_text}",
         (
             *_choices(asked, said, log_probs),
             step(
@@ -72,7 +72,7 @@ def greedy_of_own(own: ModelInput) -> Explanation:
                 difference(path, asked.at_once(found.ids), "largest difference from the model's own run"),
             ),
         ),
-        f"Greedy search says “{own.writer.decode(found.ids)}”, with log P = {number(float(path.sum()))}.",
+        f"Greedy search says “{own.pipeline.decode_target(found.ids)}”, with log P = {number(float(path.sum()))}.",
         (
             *((f"{more} more steps are not shown.",) if more > 0 else ()),
             *(("The end was no choice: there may be no more tokens.",) if forced else ()),

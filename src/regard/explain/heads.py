@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.explain.explanation import Explanation, Step, Table, difference, listing, matrix, step
 from regard.explain.formula import frac, math, of, power, root, sub
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, attend
 from regard.nn.normalise import softmax
 
@@ -84,7 +84,7 @@ def shapes_of_own(own: ModelInput) -> Explanation:
     }
     n = seen.weights[0].numel()
     return Explanation(
-        f"The shapes in the model's {kind} attention, layer {own.layer}: {own.quoted}",
+        f"The shapes in the model's {kind} attention, layer {own.layer}: {own.quoted_text}",
         (step("Words are rows here, as in the code.", None, _sizes(parts)),),
         f"{heads_} heads of width {width} make {heads_ * width}. The weights are {heads_} · {rows} · {columns} = {n:,} "
         f"numbers; sentences of twice the length would make them {4 * n:,}.",
@@ -122,12 +122,12 @@ def heads() -> Explanation:
 @torch.no_grad()
 def heads_of_own(own: ModelInput) -> Explanation:
     module, kind, output, seen, _ = at_work(own)
-    rows, columns = map(names, own.record.tokens(kind))
+    rows, columns = map(unique_labels, own.record.axis_tokens(kind))
     n, width = module.n_heads, seen.q.shape[-1]
     every = [f"head {i}" for i in range(n)]
     best = [[columns[i] for i in row] for row in seen.weights[0].argmax(-1).T.tolist()]
     return Explanation(
-        f"The heads of the model's {kind} attention, layer {own.layer}: {own.quoted}",
+        f"The heads of the model's {kind} attention, layer {own.layer}: {own.quoted_text}",
         (
             step(f"{n} heads of width {width}.", _HEAD if module.fused else None),
             step("Where each looks most.", None, listing("token", every, best, rows)),
@@ -174,7 +174,7 @@ def at_work(own: ModelInput) -> tuple[MultiHeadAttention, str, Tensor, Attention
     module, calls = own.module(kind), []
     hook = module.register_forward_hook(lambda _, given, out: calls.append((given, out[0])))
     try:
-        own.model(own.seen)
+        own.model(own.traced_batch)
     finally:
         hook.remove()
     [(given, output)] = calls

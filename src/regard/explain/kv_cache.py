@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, difference, listing, matrix, numbered, step
 from regard.explain.formula import frac, math, of, power, root, sub
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.nn.attention import Heads, SelfAttention
 
@@ -73,13 +73,13 @@ def cache_of_own(own: ModelInput) -> Explanation:
     rows = [(after, after - before, gap) for before, after, gap in zip(sizes[:-1], sizes[1:], gaps, strict=True)]
     columns = ("bytes kept", "added", "largest difference")
     return Explanation(
-        f"What the model keeps, token by token: {own.quoted}",
+        f"What the model keeps, token by token: {own.quoted_text}",
         (
             step(
                 "After each token read: the bytes kept, those added, and how far the log-probabilities of the next "
                 "token lie from those of the whole sentence at once.",
                 _NEW if rows[-1][1] else None,
-                listing("token read", columns, rows, names(own.record.read_tokens)),
+                listing("token read", columns, rows, unique_labels(own.record.read_tokens)),
             ),
             step("All steps together.", None, difference(cached, whole, "largest difference from the model's own run")),
         ),

@@ -7,9 +7,8 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, difference, matrix, step
 from regard.explain.formula import brackets, frac, math, of, sub, total
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
-from regard.pipelines.classifier import Classifier
 from regard.train.loss import smoothed_cross_entropy
 
 _WORDS = ("the", "green", "witch", "arrived", "</s>")
@@ -54,7 +53,7 @@ def smoothing() -> Explanation:
 
 
 def smoothing_of_own(own: ModelInput) -> Explanation:
-    if isinstance(own.pipeline, Classifier):
+    if not own.pipeline.generates:
         raise UserError("this model gives labels; smoothing is shown on models that say tokens")
     alpha, targets = own.recipe.train.label_smoothing, own.batch.tgt_out[0].clone()
     with torch.no_grad():
@@ -64,7 +63,7 @@ def smoothing_of_own(own: ModelInput) -> Explanation:
     loss, nll = smoothed_cross_entropy(logits[None], targets[None], alpha)
     true, other = float(y[0, targets[0]]), alpha / logits.shape[-1]
     return Explanation(
-        f"Label smoothing with the model's own vocabulary: {own.writer.decode(own.said)}",
+        f"Label smoothing with the model's own vocabulary: {own.pipeline.tgt_tokenizer.decode(own.output_ids)}",
         (
             step(
                 f"α = {alpha:g} and K = {logits.shape[-1]:,} tokens.",
@@ -76,7 +75,10 @@ def smoothing_of_own(own: ModelInput) -> Explanation:
                 "What the model gives to each true token, and the losses.",
                 _LOSS,
                 matrix(
-                    "token", torch.stack([p, nlls, losses], 1), names(own.target_tokens), ("p", "plain", "smoothed")
+                    "token",
+                    torch.stack([p, nlls, losses], 1),
+                    unique_labels(own.target_tokens),
+                    ("p", "plain", "smoothed"),
                 ),
             ),
             step(

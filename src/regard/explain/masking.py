@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.explain.attention import NORMALISED, hidden_scores, normaliser_of
 from regard.explain.explanation import Explanation, GridPlot, Step, difference, matrix, numbered, step
 from regard.explain.formula import OUTPUT, math, of, sub
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.nn.attention import AttentionTrace, attend, attend_traced
 from regard.nn.masks import causal_mask
@@ -36,13 +36,13 @@ def masking() -> Explanation:
 
 
 def masking_of_own(own: ModelInput) -> Explanation:
-    head = own.inside("decoder")
-    rows, columns, how = names(head.rows), names(head.columns), normaliser_of(head)
+    head = own.head_record("decoder")
+    rows, columns, how = unique_labels(head.rows), unique_labels(head.columns), normaliser_of(head)
     q, k, v, e, mask, a = map(torch.from_numpy, (head.q, head.k, head.v, head.scores, head.mask, head.weights))
     seen = AttentionTrace(q, k, v, e, mask, a)
     growing = torch.cat([NORMALISERS[how](e[t : t + 1, sees], None) @ v[sees] for t, sees in enumerate(mask)])
     return Explanation(
-        f"The mask in the model ({head.kind}, layer {head.layer}, head {head.head}): {own.quoted}",
+        f"The mask in the model ({head.kind}, layer {head.layer}, head {head.head}): {own.quoted_text}",
         tuple(_masked(seen, how, growing, rows, columns)),
         _compared(seen.output, growing),
         (),

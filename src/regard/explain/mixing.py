@@ -4,7 +4,7 @@ from torch import Tensor
 
 from regard.explain.explanation import Explanation, Step, difference, matrix, numbered, step
 from regard.explain.formula import SOFTMAX, SUM, math, sub, total
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.explain.similarity import COSINE, DEVICE, FRUIT, vectors
 from regard.nn.attention import AttentionTrace, attend_traced
@@ -60,10 +60,10 @@ def _slides(rounded: Tensor, by_sum: AttentionTrace, by_softmax: AttentionTrace)
 
 
 def mixing_of_own(own: ModelInput) -> Explanation:
-    tokens, x = names(own.given_tokens), own.vectors
+    tokens, x = unique_labels(own.input_labels), own.vectors
     seen, similarities = attend_traced(x, x, x, "cosine"), Cosine()(x, x)
     return Explanation(
-        f"A new embedding of each token: {own.quoted}",
+        f"A new embedding of each token: {own.quoted_text}",
         (
             step("How near the tokens' embeddings are.", COSINE, matrix("cos", similarities, tokens, tokens)),
             step("Weights by softmax.", SOFTMAX, matrix("by softmax", seen.weights, tokens, tokens)),

@@ -6,7 +6,7 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, GridPlot, Step, difference, matrix, step
 from regard.explain.formula import frac, math, of, power
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.nn.attention import attend
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, rotate, sinusoid
@@ -71,7 +71,7 @@ def _turned(x: Tensor, table: Tensor) -> tuple[Step, Step]:
 
 
 def positions_of_own(own: ModelInput) -> Explanation:
-    part = own.first_part
+    part = own.text_reader
     embedding = getattr(part, "embedding", None)
     if embedding is None:
         raise UserError("this model has no positions: a recurrent one reads its tokens in order")
@@ -85,15 +85,15 @@ def positions_of_own(own: ModelInput) -> Explanation:
 
 @torch.no_grad()
 def _added(own: ModelInput, kind: SinusoidalPositions | LearnedPositions) -> Explanation:
-    tokens, embedding = names(own.given_tokens), own.first_part.embedding
+    tokens, embedding = unique_labels(own.input_labels), own.text_reader.embedding
     table = kind(0, len(tokens))
-    x = embedding.tokens(torch.tensor(own.given)) * embedding.scale
-    read = embedding(torch.tensor([own.given]))[0]
+    x = embedding.tokens(torch.tensor(own.input_ids)) * embedding.scale
+    read = embedding(torch.tensor([own.input_ids]))[0]
     sines, dims = isinstance(kind, SinusoidalPositions), _dimensions(table)
     many = kind(0, min(_PICTURE[0], len(kind.table))).numpy()
     most = float(abs(many).max())
     return Explanation(
-        f"The model's {'sinusoidal' if sines else 'learned'} positions: {own.quoted}",
+        f"The model's {'sinusoidal' if sines else 'learned'} positions: {own.quoted_text}",
         (
             step("One vector a place.", _SINE if sines else None, matrix("PE", table, tokens, dims)),
             step("The tokens' embeddings, times √d.", None, matrix("√d E", x, tokens, dims)),
@@ -111,7 +111,7 @@ def _added(own: ModelInput, kind: SinusoidalPositions | LearnedPositions) -> Exp
 
 def _relative(own: ModelInput, kind: str, n_heads: int) -> Explanation:
     """Positions that act on the scores, of which only the distance counts"""
-    tokens = names(own.given_tokens)
+    tokens = unique_labels(own.input_labels)
     n = len(tokens)
     if kind == "alibi":
         says = "A score loses the more, the farther apart two tokens stand; each head has a slope of its own."
@@ -124,7 +124,7 @@ def _relative(own: ModelInput, kind: str, n_heads: int) -> Explanation:
         name, scores = "turned q · turned k", turned @ turned.T
     apart = f": neighbours have {number(float(scores[0, 1]))} wherever they stand" if n > 1 else ""
     return Explanation(
-        f"The model's {kind} positions: {own.quoted}",
+        f"The model's {kind} positions: {own.quoted_text}",
         (step(says, None, matrix(name, scores, tokens, tokens)),),
         f"Nothing is added to the embeddings; only how far apart two tokens stand counts{apart}.",
     )

@@ -62,12 +62,12 @@ def _padded(text: str, width: int, left: bool) -> str:
 def _fitting(table: Table, cells: list[list[str]]) -> int:
     """How many columns fit the width beside the names"""
     names = (table.name, *table.rows) if table.rows or len(table.cells) == 1 else ("",)
-    room = WIDTH - 2 * len(_INDENT) - max(cell_len(name) for name in names)
+    max_target_len = WIDTH - 2 * len(_INDENT) - max(cell_len(name) for name in names)
     heads = [table.columns] if table.columns else []
     fitting = 0
     for column in zip(*heads, *cells, strict=True):
-        room -= 2 + max(cell_len(cell) for cell in column)
-        fitting += room >= 0
+        max_target_len -= 2 + max(cell_len(cell) for cell in column)
+        fitting += max_target_len >= 0
     return max(1, fitting)
 
 

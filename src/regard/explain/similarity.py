@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.explain.explanation import Explanation, matrix, numbered, step
 from regard.explain.formula import frac, math, of, root, sub, total
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import number
 from regard.nn.scores import Cosine, Dot
 
@@ -33,10 +33,10 @@ def dot() -> Explanation:
 
 
 def dot_of_own(own: ModelInput) -> Explanation:
-    tokens, x = names(own.given_tokens), own.vectors
+    tokens, x = unique_labels(own.input_labels), own.vectors
     products = Dot()(x, x)
     return Explanation(
-        f"The dot products of the model's embeddings: {own.quoted}",
+        f"The dot products of the model's embeddings: {own.quoted_text}",
         (
             step("The model has learnt a vector a token.", None, matrix("embeddings", x, tokens, numbered(x))),
             step("Each with each.", _DOT, matrix("a · b", products, tokens, tokens)),
@@ -63,10 +63,10 @@ def cosine() -> Explanation:
 
 
 def cosine_of_own(own: ModelInput) -> Explanation:
-    tokens, x = names(own.given_tokens), own.vectors
+    tokens, x = unique_labels(own.input_labels), own.vectors
     similarities = Cosine()(x, x)
     return Explanation(
-        f"Cosine similarity of the model's embeddings: {own.quoted}",
+        f"Cosine similarity of the model's embeddings: {own.quoted_text}",
         (
             step("The model has learnt a vector a token.", None, matrix("embeddings", x, tokens, numbered(x))),
             step("Dot products divided by both lengths.", COSINE, matrix("cos", similarities, tokens, tokens)),

@@ -9,7 +9,7 @@ from regard.data.builtin.grammar_corpus import green_witch
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, GridPlot, listing, matrix, step
 from regard.explain.formula import math, sub
-from regard.explain.model_input import ModelInput, names
+from regard.explain.model_input import ModelInput, unique_labels
 from regard.pipelines.translator import Translator
 
 
@@ -47,8 +47,8 @@ def translation_of_own(own: ModelInput) -> Explanation:
         raise UserError("this model has no cross attention to look at")
     if not found.text:
         raise UserError("the model's translation is empty; there is nothing to look at")
-    every, plain = record.mean().words(specials=True), record.mean().words()
-    source, target = names(every.source_tokens), names(every.target_tokens)
+    every, plain = record.mean().merge_words(specials=True), record.mean().merge_words()
+    source, target = unique_labels(every.source_tokens), unique_labels(every.target_tokens)
     links = sorted(Aligner()(record), key=lambda link: link[1])
     layers, heads = record.cross.shape[:2]
     pieces = listing("pieces", ("tokens",), [(" ".join(found.source_tokens),), (" ".join(found.tokens),)], _SIDES)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.errors import UserError
+from regard.nn.attention import MultiHeadAttention
 
 if TYPE_CHECKING:
     from regard.models.protocols import AttentionModule, DecoderState
@@ -35,6 +36,8 @@ class HeadMask:
             modules = model.attention_modules(kind)
             if not 0 <= layer < len(modules):
                 raise UserError(f"this model has no layer {layer} of {kind} attention")
+            if not isinstance(modules[layer], MultiHeadAttention):
+                raise UserError("the attention of an RNN decoder has no heads to switch off")
             if not 0 <= head < modules[layer].n_heads:
                 raise UserError(f"there is no head {head}; this model has 0 to {modules[layer].n_heads - 1}")
         return cls(off) if off else None

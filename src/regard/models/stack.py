@@ -172,9 +172,9 @@ class StackEncoder(nn.Module):
         return [layer.mixer for layer in self.layers if isinstance(layer.mixer, MultiHeadAttention)]
 
     def _head_masks(self, head_mask: HeadMask | None, device: torch.device) -> list[Tensor | None]:
-        if head_mask is None:
-            return [None] * len(self.layers)
         modules = self.attention_modules()
+        if head_mask is None or not modules:
+            return [None] * len(self.layers)
         return [head_mask.layer("encoder", i, module.n_heads, device) for i, module in enumerate(modules)]
 
 

@@ -96,6 +96,11 @@ class Pipeline(ABC):
         src = torch.tensor([[*shown, EOS]], dtype=torch.int64, device=self.device)
         return EncodedInput(src, tuple(ids), (*self.src_tokenizer.tokens(ids), SPECIALS[EOS]))
 
+    def input_tokens(self, source: Input) -> list[str]:
+        """Return all tokens of an input, including those beyond what the model can read; none for an image."""
+        [ids] = self.src_tokenizer.encode([self.clean(as_text(source))])
+        return self.src_tokenizer.tokens(ids)
+
     def clean(self, text: str) -> str:
         """Normalise a text as in training."""
         return clean(text)

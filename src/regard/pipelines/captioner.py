@@ -88,6 +88,9 @@ class Captioner(Pipeline):
             raise UserError("an image has no source tokens to hide")
         return self._encoded(self._pixels([source]).to(self.device))
 
+    def input_tokens(self, source: Input) -> list[str]:
+        return []
+
     def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
         return [*(self._best_output(encoded) if target is None else self.encode_target(target)), EOS]
 
@@ -100,10 +103,7 @@ class Captioner(Pipeline):
 
     def _pixels(self, images: Sequence[Input]) -> torch.Tensor:
         """Load and scale images → [B, 3, size, size]"""
-        arrays = [
-            load_image(Path(i), self.size) if isinstance(i, str | Path) else _check(i, self.size) for i in images
-        ]
-        return scale_pixels(np.stack(arrays))
+        return scale_pixels(np.stack([_load(image, self.size) for image in images]))
 
 
 def _load(image: Input, size: int) -> ImageArray:

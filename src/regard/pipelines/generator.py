@@ -83,10 +83,14 @@ class Generator(Pipeline):
 
     def generate(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> str:
         """Return the prompt and its continuation. `sampling`: temperature, top_k, top_p, seed."""
-        return prompt + "".join(piece.text for piece in self.stream(prompt, max_new_tokens, **sampling))
+        return prompt + "".join(self.stream(prompt, max_new_tokens, **sampling))
 
-    def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[GeneratedPiece]:
+    def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
         """Yield the continuation piece by piece as it is sampled."""
+        return (piece.text for piece in self.stream_pieces(prompt, max_new_tokens, **sampling))
+
+    def stream_pieces(self, prompt: str, max_new_tokens: int, **sampling: float) -> Iterator[GeneratedPiece]:
+        """Like `stream`, but count the tokens: a piece of text may consist of several."""
         config = SamplingConfig.parse(sampling, where="generate")
         ids = self.tokenizer.encode([prompt])[0]
         n_prompt, n_chars = len(ids), len(self.tokenizer.decode(ids))

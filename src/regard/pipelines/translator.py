@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import torch
 
@@ -105,7 +106,9 @@ class Translator(Pipeline):
 
     @property
     def traced_model(self) -> Model:
-        return self.model.members[0] if isinstance(self.model, Ensemble) else self.model
+        model: Any = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
+        traced: Model = model
+        return traced
 
     def translate(
         self,

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Translator
 from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
@@ -44,7 +43,7 @@ class Desk:
         pipeline = served.pipeline
         if not text:
             return
-        tokenizer = pipeline.tokenizer if isinstance(pipeline, Generator) else pipeline.tokenizers.src
+        tokenizer = pipeline.src_tokenizer
         n = len(tokenizer.encode([text])[0])
         room = self.limits.tokens if not isinstance(pipeline, Translator) else min(self.limits.tokens, _room(served))
         if n > room:

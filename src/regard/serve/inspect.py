@@ -14,12 +14,11 @@ from regard.data.images import scale_pixels
 from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.image_encoder import ImageEncoder
-from regard.models.inside import head_of, record_of
 from regard.models.protocols import AttentionTraces
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.models.rnn import RnnEncoder
 from regard.nn.attention import MultiHeadAttention
-from regard.pipelines.captioner import Captioner
+from regard.pipelines.captioner import Captioner, region_names
 from regard.pipelines.generator import Generator
 from regard.search.decode import DecodeConfig, decode
 from regard.search.protocols import Hypothesis, SearchStep
@@ -27,7 +26,6 @@ from regard.search.search_tree import ROOT, Node, SearchTree
 from regard.serve.registry import Served
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import BOS, EOS, PAD
-from regard.visualize.regions import region_names
 
 
 @dataclass(frozen=True)
@@ -75,9 +73,9 @@ class _Leaving:
     tree: SearchTree
     give_up: Callable[[], bool]
 
-    def __call__(self, seen: SearchStep) -> Tensor | None:
-        self.tree(seen)
-        return torch.ones_like(seen.sentences, dtype=torch.bool) if self.give_up() else None
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        self.tree(step)
+        return torch.ones_like(step.sentences, dtype=torch.bool) if self.give_up() else None
 
 
 @torch.inference_mode()
@@ -106,13 +104,15 @@ def probe(served: Served, question: Question, give_up: Callable[[], bool] = lamb
 def watched(served: Served, question: Question, target: Sequence[int]) -> tuple[AttentionTraces, AttentionRecord]:
     """Every head while the model says the target, as it was asked the question"""
     with switched_off(served.model, question.off):
-        traces = served.model.attention(_saying(served, question, target))
-    return traces, record_of(traces, source_names(served, question), tuple(target_tokenizer(served).tokens(target)))
+        traces = served.model.trace_attention(_saying(served, question, target))
+    return traces, AttentionRecord.from_traces(
+        traces, source_names(served, question), tuple(target_tokenizer(served).tokens(target))
+    )
 
 
 def head_at(served: Served, found: Probe, kind: str, layer: int, head: int) -> HeadRecord:
     """One head with its numbers. They are computed again rather than kept: all heads' would fill the memory."""
-    return head_of(*watched(served, found.question, found.target), kind, layer, head)
+    return HeadRecord.from_traces(*watched(served, found.question, found.target), kind, layer, head)
 
 
 @torch.inference_mode()
@@ -193,8 +193,8 @@ def attention_at(model: Any, kind: str, layer: int) -> MultiHeadAttention:
 
 
 def source_tokenizer(served: Served) -> Tokenizer:
-    return served.pipeline.tokenizer if isinstance(served.pipeline, Generator) else served.pipeline.tokenizers.src
+    return served.pipeline.src_tokenizer
 
 
 def target_tokenizer(served: Served) -> Tokenizer:
-    return served.pipeline.tokenizer if isinstance(served.pipeline, Generator) else served.pipeline.tokenizers.tgt
+    return served.pipeline.tgt_tokenizer

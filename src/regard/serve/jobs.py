@@ -48,7 +48,7 @@ class TranslateWork:
             [work.text for work in works],
             attention=self.attention,
             prefixes=[work.prefix for work in works] if self.prefix else None,
-            watch=watch,
+            observer=watch,
             **dict(self.options),
         )
         return [None if i in watch.late else translation for i, translation in enumerate(found)]
@@ -62,19 +62,19 @@ class Following:
         self.translator = translator
         self.limits = limits
         self.late: set[int] = set()
-        beam = dict(jobs[0].work.options).get("beam", translator.config.beam)
+        beam = dict(jobs[0].work.options).get("beam", translator.decode_config.beam)
         self.trees = {i: SearchTree(beam, alpha=0.0) for i, job in enumerate(jobs) if job.work.say}
 
-    def __call__(self, seen: SearchStep) -> Tensor | None:
-        numbers = seen.sentences.tolist()
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        numbers = step.sentences.tolist()
         for row, i in enumerate(numbers):
             if (tree := self.trees.get(i)) is not None:
-                tree.grow(seen, row)
+                tree.add_step(step, row)
                 if tree.best:
-                    self.jobs[i].work.say(self.translator.tokenizers.tgt.decode(tree.best))
+                    self.jobs[i].work.say(self.translator.tgt_tokenizer.decode(tree.best))
         late = [i for i in numbers if self.jobs[i].gone.is_set() or self.jobs[i].expired(self.limits)]
         self.late |= set(late)
-        return torch.tensor([i in late for i in numbers], device=seen.ids.device) if late else None
+        return torch.tensor([i in late for i in numbers], device=step.ids.device) if late else None
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.rnn import RnnDecoder
 from regard.models.stack import StackDecoder, StackEncoder
+from regard.pipelines.base import Pipeline
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
-from regard.pipelines.generator import Generator
-from regard.pipelines.load import Pipeline, pipeline_from_bundle
+from regard.pipelines.load import pipeline_from_bundle
 from regard.pipelines.translator import Translator
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -36,7 +36,6 @@ class Served:
 
     def describe(self) -> dict[str, Any]:
         """What the page has to know before it asks for anything"""
-        tokenizers = None if isinstance(self.pipeline, Generator) else self.pipeline.tokenizers
         return {
             "id": self.name,
             "kind": self.kind,
@@ -44,7 +43,7 @@ class Served:
             "languages": list(self.languages),
             "parameters": self.n_parameters,
             "d_model": self.model.d_model,
-            "vocab": (tokenizers.tgt if tokenizers else self.pipeline.tokenizer).size,  # type: ignore[union-attr]
+            "vocab": self.pipeline.tgt_tokenizer.size,
             "sites": self.sites(),
             "picture": {"size": self.pipeline.size, "regions": self.pipeline.n_regions}
             if isinstance(self.pipeline, Captioner)

@@ -100,7 +100,7 @@ def batch_loss(
         batch = Batch(*(torch.cat([part, part]) for part in batch.parts()))
     if batch.links is None:
         return of_logits(model(batch), batch.tgt_out, config)
-    logits, traces = model.watch(batch)
+    logits, traces = model.forward_traced(batch)
     loss, nll = of_logits(logits, batch.tgt_out, config)
     astray = alignment_loss(traces.cross, batch.links, config.guide)
     return loss + config.guide.weight * (astray / 2 if config.r_drop else astray), nll

@@ -16,7 +16,7 @@ from regard.data.batching import BatchConfig
 from regard.errors import UserError
 from regard.evaluate.validation import ValidConfig
 from regard.models import ModelConfig
-from regard.models.decoder_only import CONCATENATION, DecoderOnlyConfig
+from regard.models.decoder_only import CONCATENATION_ERROR, DecoderOnlyConfig
 from regard.models.encoder_decoder import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
@@ -40,14 +40,14 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def source_can_stand_in_front(self) -> Self:
-        if self.task == "translate" and isinstance(self.model, DecoderOnlyConfig) and not self.model.concatenates:
-            raise ValueError(CONCATENATION)
+        if self.task == "translate" and isinstance(self.model, DecoderOnlyConfig) and not self.model.can_concatenate:
+            raise ValueError(CONCATENATION_ERROR)
         return self
 
     @model_validator(mode="after")
     def positions_suffice(self) -> Self:
         parts = [getattr(self.model, name, None) for name in ("encoder", "decoder")]
-        limits = [n for part in (self.model, *parts) if (n := getattr(part, "longest", None)) is not None]
+        limits = [n for part in (self.model, *parts) if (n := getattr(part, "max_positions", None)) is not None]
         if not limits:
             return self
         if self.task in ("text", "masked"):

@@ -14,11 +14,9 @@ from regard.config import read_yaml
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
 from regard.files import write_atomically
-from regard.models.inside import single
 from regard.models.weights import load_matching, load_weights
-from regard.pipelines.translator import device_named
+from regard.pipelines.base import device_named
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import BOS, EOS
 from regard.train.average import average
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
@@ -103,8 +101,8 @@ def train(run: Run) -> Result:
 def _guided(trainer: Trainer) -> Aligner:
     """The head that was taught is the one to ask; of several links each has a share."""
     guide = trainer.config.guide
-    traces = trainer.model.attention(single([EOS], [BOS, EOS], trainer.device))
-    return Aligner(layer=guide.place(len(traces.cross)), head=guide.head, threshold=_SHARE)
+    n_layers = len(trainer.model.attention_modules("cross"))
+    return Aligner(layer=guide.place(n_layers), head=guide.head, threshold=_SHARE)
 
 
 def languages_from_names(files: Sequence[Path]) -> tuple[str, str]:

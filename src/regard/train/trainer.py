@@ -351,7 +351,7 @@ def _compiled(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
     """`batch_loss` with its parts compiled. Layers of a kind share one compilation, which serves every shape."""
     # The analysis that is switched off fails on such graphs in torch 2.11.
     options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
-    for layer in model.layers():
+    for layer in model.layers_to_compile():
         layer.compile(dynamic=True, options=options)
     return partial(batch_loss, of_logits=torch.compile(loss_from_logits, dynamic=True, options=options))
 

@@ -10,13 +10,9 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.models.inside import single
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Translator
-from regard.search.protocols import Ensemble
-from regard.text.clean import clean
-from regard.text.vocab import BOS, EOS, SPECIALS
-from regard.visualize.watch import watch
+from regard.text.vocab import EOS
 
 METHODS = {
     "attention": "where the model looked; it need not have used what it saw there",
@@ -55,18 +51,17 @@ class Attribution:
 
 def side_by_side(translator: Translator, source: str, target: str) -> dict[str, AttentionRecord]:
     """Attention (the mean of all heads) and the shares of each attribution, by their methods"""
-    attention = watch(translator, source, target)
+    attention = translator.record(source, target)
     found = {method: attribute(translator, source, target, method).record for method in ("gradient", "integrated")}
     return ({"attention": attention.mean()} if attention.cross.size else {}) | found
 
 
 def attribute(translator: Translator, source: str, target: str, method: str, steps: int = _STEPS) -> Attribution:
     """What the source's tokens do for each token of a given target; `steps` are of the integral."""
-    [src] = translator.tokenizers.src.encode([clean(source)])
-    [tgt] = translator.tokenizers.tgt.encode([clean(target)])
-    if not src:
-        raise UserError("there is nothing to look at in an empty sentence")
-    batch = single([*src, EOS], [BOS, *tgt, EOS], translator.device)
+    encoded, target_ids = translator.encode(source), [*translator.encode_target(target), EOS]
+    if not encoded.src_ids:
+        raise UserError("the text is empty; give at least one word")
+    batch = encoded.batch(target_ids)
     match method:
         case "gradient":
             vectors, gradients, _ = source_gradients(translator, batch)
@@ -75,9 +70,8 @@ def attribute(translator: Translator, source: str, target: str, method: str, ste
         case _:
             raise UserError(f"attribution by '{method}' is unknown; choose gradient or integrated")
     values = (vectors * gradients).sum(-1).float().cpu().numpy()
-    source_tokens = (*translator.tokenizers.src.tokens(src), SPECIALS[EOS])
-    target_tokens = (*translator.tokenizers.tgt.tokens(tgt), SPECIALS[EOS])
-    return Attribution(method, source_tokens, target_tokens, values)
+    target_tokens = tuple(translator.tgt_tokenizer.tokens(target_ids))
+    return Attribution(method, encoded.src_tokens, target_tokens, values)
 
 
 def _integrated(translator: Translator, batch: Batch, steps: int) -> tuple[Tensor, Tensor]:
@@ -92,7 +86,7 @@ def source_gradients(translator: Translator, batch: Batch, scale: float = 1.0) -
 
     Each target token has a row of its own in the batch, so that one backward pass serves them all.
     """
-    model: Any = translator.model.members[0] if isinstance(translator.model, Ensemble) else translator.model
+    model = translator.traced_model
     n_src, n_tgt = batch.src.shape[1], batch.tgt_out.shape[1]
     rows = batch.select(torch.zeros(n_tgt, dtype=torch.int64, device=batch.src.device))
     leaves: list[Tensor] = []

@@ -20,7 +20,7 @@ def draw_grid(record: AttentionRecord, path: Path, kind: str = "cross", title: s
     """A small map of every head"""
     weights = heads_of(record, kind)
     names = {(layer, head): f"layer {layer}, head {head}" for layer, head in np.ndindex(*weights.shape[:2])}
-    return draw_panels(weights, names, record.tokens(kind), path, title)
+    return draw_panels(weights, names, record.axis_tokens(kind), path, title)
 
 
 def draw_panels(weights: Weights, names: Mapping[Any, str], tokens: Tokens, path: Path, title: str = "") -> Path:

@@ -40,7 +40,7 @@ def check_fits(n_tokens: int) -> None:
 def draw_heatmap(record: AttentionRecord, path: Path, kind: str = "cross", title: str = "") -> Path:
     """Where the tokens of one sentence looked; the format follows the path's suffix."""
     weights = map_of(record, kind)
-    row_labels, column_labels = map(token_labels, record.tokens(kind))
+    row_labels, column_labels = map(token_labels, record.axis_tokens(kind))
     rows, columns = weights.shape
     check_fits(max(rows, columns))
     few = max(rows, columns) <= _FEW

@@ -44,7 +44,7 @@ def page_of(
     check_cells(sum(record.weights(kind).size for kind in KINDS))
     kinds = {kind: _kind(record, kind) for kind in KINDS if record.weights(kind).size}
     tree = {"kinds": kinds, "opening": vars(opening), "picture": None if picture is None else _picture(picture)}
-    rows, columns = map(token_labels, record.tokens(opening.kind))
+    rows, columns = map(token_labels, record.axis_tokens(opening.kind))
     parts = {
         "title": escape(shorten_label(source)),
         "pair": sentence_pair_html(source, target),
@@ -70,7 +70,7 @@ def quantised(weights: Weights) -> NDArray[np.uint8]:
 
 
 def _kind(record: AttentionRecord, kind: str) -> dict[str, Any]:
-    rows, columns = map(_axis, record.tokens(kind))
+    rows, columns = map(_axis, record.axis_tokens(kind))
     weights = record.weights(kind)
     coded = b64encode(quantised(weights).tobytes()).decode("ascii")
     return {"sides": SIDES[kind], "rows": rows, "columns": columns, "shape": weights.shape, "weights": coded}

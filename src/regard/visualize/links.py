@@ -29,7 +29,7 @@ def draw_links(
 ) -> Path:
     """A line from each token to what it looked at, the darker and thicker the greater the weight."""
     weights = map_of(record, kind)
-    looking, looked_at = map(token_labels, record.tokens(kind))
+    looking, looked_at = map(token_labels, record.axis_tokens(kind))
     n = max(weights.shape)
     check_fits(n)
     widths = [0.09 * max(map(len, names)) for names in (looked_at, looking)]

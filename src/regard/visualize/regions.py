@@ -1,41 +1,18 @@
 """Where a captioner looked: the weights of each word over the picture."""
 
-from collections.abc import Sequence
 from math import isqrt
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.images import ImageArray
-from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.captioner import RegionWeights
 from regard.text.labels import token_labels
-from regard.text.vocab import EOS, SPECIALS
 from regard.visualize.figure import new_figure, save_figure
 from regard.visualize.heatmap import check_fits, map_of
 
 _ACROSS = 6  # panels in a row
-
-
-def caption_record(tokens: Sequence[str], regions: RegionWeights) -> AttentionRecord:
-    """Regions [layers, heads, tokens + 1, rows, columns] as a record: region `row,column` is a source word"""
-    if not regions.size:
-        raise UserError("this model has no cross attention to look at")
-    n_rows, n_columns = regions.shape[-2:]
-    target = (*tokens, SPECIALS[EOS])
-    return AttentionRecord(
-        source_tokens=region_names(n_rows, n_columns),
-        target_tokens=target,
-        encoder=np.zeros((0, 0, n_rows * n_columns, n_rows * n_columns), dtype=np.float32),
-        decoder=np.zeros((0, 0, len(target), len(target)), dtype=np.float32),
-        cross=regions.reshape(*regions.shape[:3], n_rows * n_columns),
-    )
-
-
-def region_names(n_rows: int, n_columns: int) -> tuple[str, ...]:
-    """Row by row, each as a word of its own"""
-    return tuple(f"▁{row},{column}" for row in range(n_rows) for column in range(n_columns))
 
 
 def draw_regions(record: AttentionRecord, picture: ImageArray, path: Path, title: str = "") -> Path:

@@ -21,7 +21,7 @@ def print_heatmap(record: AttentionRecord, kind: str = "cross", console: Console
     into a file or a pipe is plain figures, as wide as it takes.
     """
     console = console or Console()
-    weights, (rows, columns) = map_of(record, kind), map(token_labels, record.tokens(kind))
+    weights, (rows, columns) = map_of(record, kind), map(token_labels, record.axis_tokens(kind))
     check_fits(max(weights.shape))
     side = max(map(cell_len, rows))
     full = side + sum(_GAP + max(_LEAST, cell_len(name)) for name in columns)

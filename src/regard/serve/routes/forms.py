@@ -34,7 +34,7 @@ def options_of(served: Served, asked: schema.Decoding, **more: Any) -> tuple[tup
     given = {"beam": asked.beam, "max_len": asked.max_len, "length_penalty": asked.length_penalty, **more}
     options = {name: value for name, value in given.items() if value is not None}
     if isinstance(served.pipeline, Translator):
-        beam = options.get("beam", served.pipeline.config.beam)
+        beam = options.get("beam", served.pipeline.decode_config.beam)
         options["beam"] = max(beam, options.get("n_best", 1))
     return tuple(sorted(options.items()))
 

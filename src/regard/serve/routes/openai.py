@@ -138,11 +138,6 @@ def _event(tree: dict[str, Any]) -> str:
 
 
 def _usage(served: Served, asked: str, said: str) -> dict[str, int]:
-    pipeline = served.pipeline
-    sides = (
-        (pipeline.tokenizer,) * 2
-        if isinstance(pipeline, Generator)
-        else (pipeline.tokenizers.src, pipeline.tokenizers.tgt)
-    )
+    sides = (served.pipeline.src_tokenizer, served.pipeline.tgt_tokenizer)
     counts = [len(side.encode([text])[0]) for side, text in zip(sides, (asked, said), strict=True)]
     return {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)}

@@ -101,7 +101,7 @@ def _question(served: Served, asked: schema.Trace) -> Question:
         config = DecodeConfig(beam=1, max_len=len(prefix) + most)
     else:
         assert not isinstance(served.pipeline, Classifier)  # it says nothing
-        config = DecodeConfig.parse({**served.pipeline.config.model_dump(), **options}, where="trace")
+        config = DecodeConfig.parse({**served.pipeline.decode_config.model_dump(), **options}, where="trace")
         config = config.model_copy(update={"n_best": config.beam})
     if asked.target is not None and not asked.target:
         raise ApiError(422, "Invalid request", "the target is empty")
@@ -200,7 +200,7 @@ def _tensor(found: Probe, name: str, layer: int | None, head: int | None, dtype:
     if kind not in ("encoder", "decoder", "cross") or what not in ("weights", "thumb"):
         raise ApiError(422, "Invalid request", "names are encoder, decoder or cross with .weights or .thumb")
     try:
-        weights = found.record.only(layer, head, kind).weights(kind)
+        weights = found.record.select(layer, head, kind).weights(kind)
     except UserError:
         raise ApiError(422, "Invalid request", "there is no such layer or head") from None
     if what == "thumb":

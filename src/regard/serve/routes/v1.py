@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Candidate, Translation, Translator
 from regard.search.decode import DecodeConfig
-from regard.search.greedy import filtered
+from regard.search.sampling import filter_probabilities
 from regard.serve import schemas as schema
 from regard.serve.dispatch import Desk
 from regard.serve.errors import problem_of
@@ -110,7 +110,7 @@ def _hypothesis(candidate: Candidate) -> dict[str, Any]:
 def _likeliest(served: Served, log_probs: torch.Tensor, asked: schema.Next) -> dict[str, Any]:
     tokenizer = target_tokenizer(served)
     tempered = (log_probs / asked.temperature).log_softmax(-1)
-    kept = filtered(log_probs[None], asked.temperature, asked.top_k, asked.top_p)[0] > 0
+    kept = filter_probabilities(log_probs[None], asked.temperature, asked.top_k, asked.top_p)[0] > 0
     top = tempered.topk(min(asked.k, len(tempered)))
     p = tempered.exp()
     return {

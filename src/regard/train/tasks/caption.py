@@ -90,7 +90,7 @@ class CaptionValidator(GenerationValidator):
     def generate(self, model: Model, device: torch.device, config: DecodeConfig) -> Iterator[str]:
         captioner = Captioner(model, self.tokenizers, config, device)
         for batch in self._first(len(self.texts)):
-            yield from (caption.text for caption in captioner.of_batch(batch))
+            yield from (caption.text for caption in captioner.caption_batch(batch))
 
     def _first(self, n: int) -> Iterator[Batch]:
         for i in range(0, n, 128):

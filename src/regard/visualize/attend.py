@@ -1,0 +1,172 @@
+"""`regard attend`: run a model on an input and show its attention as a figure, a page or data."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.images import ImageArray, load_image
+from regard.errors import UserError
+from regard.files import write_atomically
+from regard.models.record import KINDS, AttentionRecord
+from regard.pipelines.base import Pipeline
+from regard.pipelines.captioner import Captioner
+from regard.pipelines.classifier import Classifier
+from regard.pipelines.translator import Translator
+from regard.text.words import word_indices
+from regard.visualize.figure import undrawable
+from regard.visualize.grid import draw_grid
+from regard.visualize.heatmap import check_fits, draw_heatmap, heads_of
+from regard.visualize.html_page import Opening, check_cells, page_of
+from regard.visualize.links import THRESHOLD, draw_links
+from regard.visualize.regions import draw_regions
+
+FIGURES, DATA = (".png", ".svg"), (".json", ".safetensors")
+FORMATS = (*FIGURES, ".html", *DATA)
+LAYOUTS = ("map", "grid", "links", "picture")
+_MAX_TOKENS = {".json": 512, ".safetensors": 2048}  # the weights of all heads grow with the square of the tokens
+_IMAGE_SIZE = 160  # pixels per side of the image that is shown
+
+
+@dataclass(frozen=True)
+class AttendResult:
+    """An input, the model's output, and the attention on the way from one to the other."""
+
+    source: str
+    output: str
+    record: AttentionRecord
+    image: ImageArray | None = None
+    """The part of the image that a captioner reads"""
+
+
+def attend_to(pipeline: Pipeline, source: str, target: str | None = None, rank: int = 1) -> AttendResult:
+    """Run a model on a text, or a captioner on an image file, and record its attention.
+
+    `target` is the output that the model is forced to generate, `rank` selects one of the best hypotheses.
+    """
+    if not source.strip():
+        raise UserError("the text is empty; give at least one word")
+    if rank > 1 and (target is not None or not isinstance(pipeline, Translator)):
+        raise UserError("--rank selects one of a translator's own hypotheses; leave it out")
+    match pipeline:
+        case Translator() if rank > 1:
+            return _ranked_translation(pipeline, source, rank)
+        case Classifier(model=model) if model.predicts_label:
+            return AttendResult(source, pipeline.classify([source])[0].label, pipeline.record(source, target))
+    encoded = pipeline.encode(source)
+    ids = pipeline.target_ids(encoded, target)
+    _, record = pipeline.trace(encoded, ids)
+    output = pipeline.decode_target(ids) if pipeline.generates else source
+    if isinstance(pipeline, Captioner):
+        return AttendResult(Path(source).name, output, record, load_image(Path(source), _IMAGE_SIZE))
+    return AttendResult(source, output, record)
+
+
+def _ranked_translation(translator: Translator, text: str, rank: int) -> AttendResult:
+    beam = max(translator.decode_config.beam, rank)
+    [translation] = translator.translate([text], attention=True, beam=beam, n_best=rank)
+    if len(translation.hypotheses) < rank:
+        raise UserError(
+            f"--rank {rank}: beam search found {len(translation.hypotheses)} translations; choose a lower rank"
+        )
+    chosen = translation.hypotheses[rank - 1]
+    assert chosen.attention is not None
+    return AttendResult(text, chosen.text, chosen.attention)
+
+
+@dataclass(frozen=True)
+class View:
+    """What part of the attention to show, and how. `layer`, `head` None: all of them."""
+
+    kind: str | None = None
+    """encoder, decoder or cross; None: the first that the model has of cross, decoder, encoder"""
+    layer: int | None = None
+    head: int | None = None
+    words: bool = False
+    """Merge tokens into words"""
+    layout: str | None = None
+    """One of LAYOUTS; None: picture for a captioner, otherwise map"""
+    threshold: float = THRESHOLD
+
+    def check_size(self, tokens: list[str], out: Path | None) -> None:
+        """Refuse an input that is too large to show, before the model runs."""
+        n = len({word for word in word_indices(tokens) if word >= 0} if self.words else tokens)
+        if out is None or out.suffix in FIGURES:
+            check_fits(n)
+        elif out.suffix == ".html":
+            check_cells(n * n)
+        elif n > (limit := _MAX_TOKENS[out.suffix]):
+            raise UserError(f"{n:,} tokens are too many for {out.suffix}, which holds {limit:,}; split the text")
+
+    def kind_in(self, record: AttentionRecord) -> str:
+        """Return the kind to show; refuse one that the model does not have."""
+        kind = self.kind or next((kind for kind in reversed(KINDS) if record.weights(kind).size), "cross")
+        heads_of(record, kind)
+        return kind
+
+    def select(self, record: AttentionRecord) -> AttentionRecord:
+        """Return the part of the record that is shown."""
+        part = record.select(self.layer, self.head, self.kind_in(record))
+        return part.merge_words() if self.words else part
+
+    def title(self, kind: str) -> str:
+        match self.layer, self.head:
+            case None, None:
+                heads = "mean of all layers and heads"
+            case None, head:
+                heads = f"head {head}, mean of all layers"
+            case layer, None:
+                heads = f"layer {layer}, mean of all heads"
+            case layer, head:
+                heads = f"layer {layer}, head {head}"
+        return f"{kind} attention, {heads}"
+
+
+def check_out(out: Path | None, view: View) -> None:
+    """Refuse an output file that cannot be written or cannot show the chosen layout."""
+    if out and (out.suffix not in FORMATS or not out.parent.is_dir()):
+        raise UserError(f"--out {out}: must be a file {', '.join(FORMATS)} in a folder that exists")
+    if view.layout not in (None, *LAYOUTS):
+        raise UserError(f"--view {view.layout}: unknown; choose one of {', '.join(LAYOUTS)}")
+    if view.layout and (out is None or out.suffix in DATA):
+        raise UserError(f"--view {view.layout} needs --out with {', '.join((*FIGURES, '.html'))}")
+    if view.layout == "grid" and (view.layer, view.head) != (None, None):
+        raise UserError("--view grid shows every head; leave --layer and --head out")
+
+
+def save_view(result: AttendResult, view: View, out: Path) -> Path:
+    """Write the view in the format of the file's suffix."""
+    kind, part = view.kind_in(result.record), view.select(result.record)
+    layout = view.layout or ("map" if result.image is None else "picture")
+    if layout == "picture" and result.image is None:
+        raise UserError("--view picture is for captioners; choose map, grid or links")
+    match out.suffix:
+        case ".json":
+            write_atomically(out, part.to_json().encode())
+        case ".safetensors":
+            write_atomically(out, part.to_safetensors())
+        case ".html":
+            opening = Opening(kind, view.layer, view.head, view.words, layout, view.threshold)
+            page = page_of(result.record, result.source, result.output, opening, result.image)
+            write_atomically(out, page.encode())
+        case _:
+            _draw(part, kind, layout, view, result, out)
+    return out
+
+
+def _draw(part: AttentionRecord, kind: str, layout: str, view: View, result: AttendResult, out: Path) -> None:
+    title = view.title(kind)
+    match layout:
+        case "picture":
+            assert result.image is not None
+            draw_regions(part, result.image, out, title)
+        case "grid":
+            draw_grid(part, out, kind, f"{kind} attention")
+        case "links":
+            draw_links(part, out, kind, title, view.threshold)
+        case "map":
+            draw_heatmap(part, out, kind, title)
+
+
+def missing_characters(result: AttendResult, view: View, out: Path) -> str:
+    """Return the characters that the figure lacks because no installed font has them."""
+    tokens = view.select(result.record).axis_tokens(view.kind_in(result.record))
+    return undrawable(token for side in tokens for token in side) if out.suffix == ".png" else ""
