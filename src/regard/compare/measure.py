@@ -97,7 +97,7 @@ def train_and_measure(run: Run, test: TestPlan) -> ResultRow:
     ]
     row["train_tokens_per_second"] = median(rates) if rates else None
     translator = load_translator(run.out, device=run.device)
-    parameters = sum(p.numel() for p in translator.model.parameters())  # type: ignore[attr-defined]
+    parameters = sum(p.numel() for p in translator.model.parameters())
     return {"parameters": parameters, **row, **measure(translator, test, run.out / "test.hyp")}
 
 

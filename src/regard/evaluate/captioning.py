@@ -60,7 +60,8 @@ def attention_on_regions(
     for image, caption in pairs:
         if image.name not in gold:
             continue
-        tokens, maps = captioner.attention(image, caption)
+        record = captioner.record(image, caption)
+        tokens, maps = record.target_tokens[:-1], captioner.region_weights(record)
         words = np.asarray(word_indices(tokens))
         for word, box in gold[image.name]:
             inside = _coverage(box, captioner.size, captioner.n_regions)
