@@ -1,4 +1,4 @@
-"""Options as frozen values: YAML files and dotted overrides become a checked tree of `Config` classes."""
+"""Options: YAML files and dotted overrides are validated into a tree of frozen `Config` objects."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from regard.errors import UserError
 
 
 class Config(BaseModel):
-    """Base of every options class. Lives beside the thing it configures; unknown keys are errors."""
+    """Base class of all options. A subclass is defined next to the code it configures; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], where: str = "config") -> Self:
-        """Check `options`; the first mistake becomes a UserError that names the key and the remedy."""
+        """Validate `options`. The first mistake is raised as a UserError that names the key and what to do."""
         try:
             return cls.model_validate(options)
         except ValidationError as error:
@@ -26,6 +26,7 @@ class Config(BaseModel):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file of options; an empty file gives an empty mapping."""
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -40,7 +41,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `over` laid on top, mapping by mapping."""
+    """Return `base` overridden by `over`; nested mappings are merged, other values replaced."""
     merged = dict(base)
     for key, value in over.items():
         if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
@@ -50,7 +51,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overrides(settings: Sequence[str]) -> dict[str, Any]:
-    """`["train.lr=1e-3"]` → `{"train": {"lr": "1e-3"}}`; values are read as YAML."""
+    """Turn `["train.lr=1e-3"]` into `{"train": {"lr": "1e-3"}}`; values are parsed as YAML."""
     tree: dict[str, Any] = {}
     for setting in settings:
         path, separator, text = setting.partition("=")
@@ -67,6 +68,7 @@ def overrides(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
+    """Return one line about the first error."""
     first = error.errors(include_url=False, include_input=False)[0]
     path, known = _walk(cls, [str(part) for part in first["loc"]])
     name, place = ".".join(path), f"{where}: " if where else ""
@@ -75,34 +77,36 @@ def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
         hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
         return f"{place}unknown key '{name}'; {hint}"
     if first["type"] == "union_tag_not_found":
-        return f"{place}{name}: say its kind, one of {', '.join(known)}"
+        return f"{place}{name}: 'kind' is missing; choose one of {', '.join(known)}"
     message = first["msg"].removeprefix("Value error, ")
     return f"{place}{name}: {message}" if name else f"{place}{message}"
 
 
 def _walk(cls: type[Config], path: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Follow an error's path through the classes → the path as the user writes it, and the keys (or kinds) there.
+    """Follow the path of an error through the classes; return it as the user writes it, and the keys allowed there.
 
-    Where several classes are possible, pydantic puts the kind that was chosen into the path.
+    Where an option may be one of several classes, pydantic adds the chosen kind to the path; it is removed here. If
+    the kind itself is missing, the kinds are returned instead of keys.
     """
-    sample_tokens: list[str] = []
-    options: dict[str, type[Config]] = {}
+    keys: list[str] = []
+    by_kind: dict[str, type[Config]] = {}
     for name in path:
-        if name in options:
-            cls, options = options[name], {}
+        if name in by_kind:
+            cls, by_kind = by_kind[name], {}
             continue
-        sample_tokens.append(name)
+        keys.append(name)
         if name not in cls.model_fields:
             break
         classes = _classes_in(cls.model_fields[name].annotation)
         if len(classes) > 1:
-            options = {str(c.model_fields["kind"].default): c for c in classes}
+            by_kind = {str(c.model_fields["kind"].default): c for c in classes}
         elif classes:
             cls = classes[0]
-    return sample_tokens, list(options or cls.model_fields)
+    return keys, list(by_kind or cls.model_fields)
 
 
 def _classes_in(annotation: Any) -> list[type[Config]]:
+    """Return the Config classes that occur in a type annotation."""
     if isinstance(annotation, type):
         return [annotation] if issubclass(annotation, Config) else []
     return [cls for part in get_args(annotation) for cls in _classes_in(part)]

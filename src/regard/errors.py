@@ -1,5 +1,8 @@
-"""The user's mistake, as one line that says what to change."""
+"""The exception for mistakes of the user."""
 
 
 class UserError(ValueError):
-    """Raised for input that the user can mend; the command line prints its message alone and exits with 2."""
+    """Invalid input that the user can correct.
+
+    The message is one line that says what is wrong and what to do; the command line prints it and exits with 2.
+    """

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batch import PADDED_LENGTHS, Batch, Ragged, collate, collate_sources, padded_length
+from regard.data.batch import PADDED_LENGTHS, Batch, Ragged, collate, padded_length
 from regard.data.batching import BatchConfig, PairBatches, StreamPosition, rows_for
 from regard.data.corpus import Corpus
 from regard.data.pair_store import open_store, pair_store_from
 from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
-from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import write_pairs
 
 N = 500
@@ -38,19 +37,6 @@ def same(left: list, right: list) -> bool:  # type: ignore[type-arg]
     return all(
         a[0] == b[0] and torch.equal(a[1], b[1]) and torch.equal(a[2], b[2]) for a, b in zip(left, right, strict=True)
     )
-
-
-def test_collate_and_its_inverse() -> None:
-    src, tgt = [[7, 8], [9]], [[10], [11, 12, 13]]
-    batch = collate(Ragged.of(src), Ragged.of(tgt), rows=3)
-    assert batch.src.tolist()[0] == [7, 8, EOS, *[PAD] * 5]
-    assert batch.src.tolist()[2] == [EOS, *[PAD] * 7], "a row that only fills up"
-    assert batch.tgt_in.tolist()[1] == [BOS, 11, 12, 13, EOS, *[PAD] * 3]
-    assert batch.tgt_out.tolist()[1] == [11, 12, 13, EOS, *[PAD] * 4]
-    assert (batch.tgt_in[2] == PAD).all() and (batch.tgt_out[2] == PAD).all()
-    assert Ragged.of(src).lists() == src
-    alone = collate_sources(src)
-    assert alone.src.tolist() == [[7, 8, EOS], [9, EOS, PAD]]
 
 
 def test_every_pair_is_in_an_epoch_exactly_once_and_epochs_differ() -> None:

@@ -51,7 +51,7 @@ def epoch_of(batches: Batches, epoch: int) -> list[Batch]:
 
 def same(left: Sequence[tuple[StreamPosition, Batch]], right: Sequence[tuple[StreamPosition, Batch]]) -> bool:
     return all(
-        a == b and all(torch.equal(s, t) for s, t in zip(x.parts(), y.parts(), strict=True))
+        a == b and all(torch.equal(s, t) for s, t in zip(x.tensors(), y.tensors(), strict=True))
         for (a, x), (b, y) in zip(left, right, strict=True)
     )
 

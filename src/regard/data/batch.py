@@ -1,4 +1,4 @@
-"""A batch of sentence pairs, and how sentences become one."""
+"""A batch of padded id sequences, and how sequences are collated into one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,35 +12,36 @@ from torch import Tensor
 
 from regard.text.vocab import BOS, EOS, PAD
 
-# Lengths are padded up to one of these (and multiples of 64 past the last), so that few shapes occur.
 PADDED_LENGTHS = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
+"""Sequences are padded to one of these lengths (above 256 to a multiple of 64), so that few shapes occur."""
 
-_PICTURE_LENGTH = 25
+_IMAGE_LENGTH = 25
 
 
 @dataclass(frozen=True)
 class Batch:
-    """src [B, S]: tokens and EOS, or pictures [B, 3, H, W]; tgt_in [B, T]: BOS and tokens; tgt_out [B, T]: the next.
+    """A batch of sources and targets, padded with PAD on the right.
 
-    PAD fills up the right, and where tgt_out is PAD nothing is asked.
+    src [B, S]: source tokens and EOS, or images [B, 3, H, W]; tgt_in [B, T]: BOS and target tokens;
+    tgt_out [B, T]: the token to predict at each position, PAD where there is none.
     """
 
     src: Tensor
     tgt_in: Tensor
     tgt_out: Tensor
     links: Tensor | None = None
-    """[B, T, S]: where each target token should look, if that is given; rows sum to one, or to zero: nowhere said"""
+    """[B, T, S]: the attention that guided alignment teaches. Each row sums to 1, or to 0 where no link is known."""
 
     @classmethod
     def of(cls, src: Tensor, tgt: Tensor) -> "Batch":
-        """tgt [B, T + 1]: BOS, tokens and EOS"""
+        """Make a batch from a target [B, T + 1] of BOS, tokens and EOS."""
         return cls(src, tgt[:, :-1].contiguous(), tgt[:, 1:].contiguous())
 
     @property
     def lengths(self) -> Tensor:
-        """[B]: tokens of each source; a picture counts as so many, that its caption may be as long as a sentence"""
+        """[B]: tokens per source. An image counts as a fixed number, which bounds the length of its caption."""
         if self.src.is_floating_point():
-            return torch.full((len(self.src),), _PICTURE_LENGTH, device=self.src.device)
+            return torch.full((len(self.src),), _IMAGE_LENGTH, device=self.src.device)
         return (self.src != PAD).sum(1)
 
     @property
@@ -48,20 +49,25 @@ class Batch:
         return len(self.src)
 
     def to(self, device: torch.device) -> "Batch":
-        if device.type == "cpu":
-            return self
-        return Batch(*(t.pin_memory().to(device, non_blocking=True) for t in self.parts()))
+        return Batch(*(_move(tensor, device) for tensor in self.tensors()))
 
     def select(self, rows: Tensor) -> "Batch":
-        return Batch(*(t.index_select(0, rows) for t in self.parts()))
+        return Batch(*(tensor.index_select(0, rows) for tensor in self.tensors()))
 
-    def parts(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[Tensor, ...]:
         return (self.src, self.tgt_in, self.tgt_out, *(() if self.links is None else (self.links,)))
+
+
+def _move(tensor: Tensor, device: torch.device) -> Tensor:
+    """Move a tensor; from CPU to GPU through pinned memory, so that the copy overlaps with computation."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences of different lengths, one behind the other."""
+    """Sequences of different lengths, concatenated."""
 
     ids: NDArray[Any]
     lengths: NDArray[np.int64]
@@ -75,7 +81,7 @@ class Ragged:
         return [part.tolist() for part in np.split(self.ids, np.cumsum(self.lengths)[:-1])]
 
     def fill(self, array: NDArray[np.int64], start: int) -> None:
-        """Write row i into array[i, start:] and an EOS behind it."""
+        """Write sequence i to array[i, start:], followed by EOS."""
         n = len(self.lengths)
         columns = np.arange(array.shape[1])
         inside = (columns >= start) & (columns < (start + self.lengths)[:, None])
@@ -84,18 +90,18 @@ class Ragged:
 
 
 def collate(src: Ragged, tgt: Ragged, rows: int | None = None) -> Batch:
-    """Pairs of ids without specials → Batch padded to the edges, and to `rows` rows.
+    """Make a padded batch from pairs of ids without special tokens, with filler rows up to `rows` rows.
 
-    A row that only fills up has an EOS as its source, so that attention has something to look at, and no target.
+    The source of a filler row is a single EOS, so that attention has a token to attend to; its target is empty.
     """
     return Batch.of(_collate_padded_sources(src, rows), collate_targets(tgt, rows))
 
 
 def collate_labels(src: Ragged, labels: Ragged, rows: int | None = None) -> Batch:
-    """Texts, and one label each: tgt_in [B, 0], tgt_out [B, 1]"""
-    asked = torch.full((rows or len(labels.lengths), 1), PAD)
-    asked[: len(labels.lengths), 0] = torch.from_numpy(labels.ids.astype(np.int64))
-    return Batch(_collate_padded_sources(src, rows), asked[:, :0], asked)
+    """Make a batch of texts with one label each: tgt_in [B, 0], tgt_out [B, 1]."""
+    targets = torch.full((rows or len(labels.lengths), 1), PAD)
+    targets[: len(labels.lengths), 0] = torch.from_numpy(labels.ids.astype(np.int64))
+    return Batch(_collate_padded_sources(src, rows), targets[:, :0], targets)
 
 
 def _collate_padded_sources(src: Ragged, rows: int | None) -> Tensor:
@@ -107,7 +113,7 @@ def _collate_padded_sources(src: Ragged, rows: int | None) -> Tensor:
 
 
 def collate_targets(tgt: Ragged, rows: int | None = None) -> Tensor:
-    """Ids without specials → [rows, T + 1]: BOS, tokens, EOS and PAD up to an edge; PAD alone where a row fills up."""
+    """Return ids without special tokens as [rows, T + 1]: BOS, tokens, EOS and padding. Filler rows are all PAD."""
     n = len(tgt.lengths)
     array = np.full((rows or n, padded_length(int(tgt.lengths.max()) + 1) + 1), PAD, dtype=np.int64)
     tgt.fill(array, start=1)
@@ -116,15 +122,15 @@ def collate_targets(tgt: Ragged, rows: int | None = None) -> Tensor:
 
 
 def collate_sources(src: Sequence[Sequence[int]]) -> Batch:
-    """Sources alone, for decoding; padded to the longest and no further."""
+    """Make a batch for decoding: sources padded to the longest one, no targets."""
     width = max(len(s) for s in src) + 1
     rows = [[*s, EOS, *[PAD] * (width - len(s) - 1)] for s in src]
-    nothing = torch.empty(len(src), 0, dtype=torch.int64)
-    return Batch(torch.tensor(rows, dtype=torch.int64), nothing, nothing)
+    empty = torch.empty(len(src), 0, dtype=torch.int64)
+    return Batch(torch.tensor(rows, dtype=torch.int64), empty, empty)
 
 
 def padded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The padded lengths: the next of EDGES, or the next multiple of 64."""
+    """Round lengths up to the next of PADDED_LENGTHS, or above its last to the next multiple of 64."""
     table = np.asarray(PADDED_LENGTHS)
     inside = table[np.minimum(np.searchsorted(table, lengths), len(table) - 1)]
     return np.where(lengths > table[-1], -(-lengths // 64) * 64, inside)

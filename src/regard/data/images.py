@@ -1,7 +1,6 @@
 """Pictures with captions: a folder of image files and a TSV, to batches."""
 
 import hashlib
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from regard.data.batch import Batch, Ragged, collate_targets
 from regard.data.batching import RowBatches
 from regard.data.corpus import read_lines
 from regard.errors import UserError
-from regard.files import disk_error, sync_file
+from regard.files import disk_error, new_file
 from regard.text.clean import clean
 
 if TYPE_CHECKING:
@@ -207,17 +206,9 @@ def _checked(pictures: Iterable[ImageArray]) -> Iterator[ImageArray]:
 
 def _map_file(pictures: Iterable[ImageArray], path: Path) -> ImageArray:
     """The pictures one behind the other in a file, of which memory holds only what is looked at."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     n, shape = 0, (0, 0, 0)
-    try:
-        with temporary.open("wb") as file:
-            for picture in pictures:
-                file.write(picture.tobytes())
-                n, shape = n + 1, picture.shape
-        sync_file(temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(path) as file:
+        for picture in pictures:
+            file.write(picture.tobytes())
+            n, shape = n + 1, picture.shape
     return np.memmap(path, dtype=np.uint8, mode="r", shape=(n, *shape))

@@ -97,7 +97,7 @@ def batch_loss(
 ) -> tuple[Tensor, Tensor]:
     """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice; and of where it looked."""
     if config.r_drop:
-        batch = Batch(*(torch.cat([part, part]) for part in batch.parts()))
+        batch = Batch(*(torch.cat([part, part]) for part in batch.tensors()))
     if batch.links is None:
         return of_logits(model(batch), batch.tgt_out, config)
     logits, traces = model.forward_traced(batch)

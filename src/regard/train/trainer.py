@@ -210,7 +210,7 @@ class Trainer:
         total = torch.zeros((), device=self.device)
         scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
         for _, batch in gathered:
-            total = total + self._differentiate(scale, *batch.to(self.device).parts())
+            total = total + self._differentiate(scale, *batch.to(self.device).tensors())
         lr = learning_rate(config, step, self._horizon(progress), self.model.d_model)
         norm = self.optimizer.step(lr)
         if self.ema:
