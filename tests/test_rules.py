@@ -23,6 +23,7 @@ LAYERS = [
     {"models"},
     {"search"},
     {"alignment.aligner"},  # a setting that the bundle stores, so it lies below the rest of `alignment`
+    {"bundle_upgrade"},
     {"bundle"},
     {"pipelines"},
     {"alignment"},

@@ -1,4 +1,4 @@
-"""A model directory: config.json, model.safetensors, tokenizer/ and README.md (the card). Load and save."""
+"""A model directory: config.json, model.safetensors, tokenizer/ and README.md (the model card)."""
 
 import json
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save
 
 from regard import __version__, models
 from regard.alignment.aligner import Aligner
+from regard.bundle_upgrade import FORMAT_VERSION, format_version, upgrade_config, upgrade_tensors
 from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
@@ -18,27 +19,27 @@ from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 
 TaskName = Literal["translate", "text", "masked", "classify", "caption"]
-SCHEMA: Literal[1] = 1
-"""Raised when older versions can no longer read the directory; CHANGELOG.md says so."""
 
 
 class BundleConfig(Config):
-    schema_version: Literal[1] = SCHEMA
-    regard: str = __version__
+    """The content of config.json."""
+
+    format_version: int = FORMAT_VERSION
+    regard_version: str = __version__
     task: TaskName = "translate"
     languages: tuple[str, str] = ("src", "tgt")
     context: int = 256
-    """Language models: tokens that they saw at once when they learnt"""
+    """Language models: tokens that the model saw at once in training"""
     model: dict[str, Any]
     decode: DecodeConfig = DecodeConfig()
     alignment: Aligner = Aligner()
     examples: tuple[str, ...] = ()
-    """Texts to try it with"""
+    """Example inputs"""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with all that is needed to use it."""
+    """A model with everything that is needed to use it."""
 
     model: models.Model
     model_config: models.ModelConfig
@@ -51,6 +52,7 @@ class Bundle:
     examples: tuple[str, ...] = ()
 
     def save(self, folder: Path, card: str) -> None:
+        """Write the model directory; `card` is the text of its README.md."""
         folder.mkdir(parents=True, exist_ok=True)
         config = BundleConfig(
             task=self.task,
@@ -68,17 +70,18 @@ class Bundle:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Bundle":
+        """Read a model directory of this or an older format."""
         folder = Path(folder)
-        config = _read_config(folder)
+        config, version = _read_config(folder)
         tokenizers = TokenizerPair.load(folder / "tokenizer")
         model_config = models.parse_config(config.model)
         src_size = None if tokenizers.joint else tokenizers.src.size
         model = models.build(model_config, tokenizers.tgt.size, src_size)
         path = folder / "model.safetensors"
         try:
-            load_weights(model, load_file(path), str(path))
+            load_weights(model, upgrade_tensors(load_file(path), version), str(path))
         except (SafetensorError, OSError) as error:
-            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+            raise UserError(f"{path}: not a complete safetensors file ({error})") from None
         return cls(
             model.eval(),
             model_config,
@@ -93,13 +96,9 @@ class Bundle:
 
 
 def save_alignment(folder: Path, alignment: Aligner) -> None:
-    """Change how a model directory's attention becomes links, and nothing else of it."""
-    config = _read_config(folder).model_copy(update={"alignment": alignment})
-    _write_config(folder, config)
-
-
-def _write_config(folder: Path, config: BundleConfig) -> None:
-    write_atomically(folder / "config.json", (config.model_dump_json(indent=2) + "\n").encode())
+    """Change how the attention of a model directory is turned into word links, and nothing else."""
+    tree = {**_read_json(folder / "config.json", folder), "alignment": alignment.model_dump(mode="json")}
+    write_atomically(folder / "config.json", (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def save_weights(model: models.Model, folder: Path) -> None:
@@ -107,15 +106,25 @@ def save_weights(model: models.Model, folder: Path) -> None:
     write_atomically(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
 
 
-def _read_config(folder: Path) -> BundleConfig:
+def _write_config(folder: Path, config: BundleConfig) -> None:
+    write_atomically(folder / "config.json", (config.model_dump_json(indent=2) + "\n").encode())
+
+
+def _read_config(folder: Path) -> tuple[BundleConfig, int]:
+    """Read config.json → its content in the present format, and the format version of the folder"""
     path = folder / "config.json"
+    tree = _read_json(path, folder)
+    version = format_version(tree, str(path))
+    return BundleConfig.parse(upgrade_config(tree, version), where=str(path)), version
+
+
+def _read_json(path: Path, folder: Path) -> dict[str, Any]:
     try:
         tree = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{folder}: no model there; give the directory that `regard train --out` wrote") from None
+        raise UserError(f"{folder}: no model found; give the directory that `regard train --out` wrote") from None
     except (ValueError, RecursionError, OSError):
-        raise UserError(f"{path}: damaged or unreadable; copy the model directory again") from None
-    found = tree.get("schema_version") if isinstance(tree, dict) else None
-    if isinstance(found, int) and found > SCHEMA:
-        raise UserError(f"{path}: written by a newer regard (schema {found}, this one reads {SCHEMA}); upgrade regard")
-    return BundleConfig.parse(tree if isinstance(tree, dict) else {}, where=str(path))
+        tree = None
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: damaged or unreadable; copy the model directory again")
+    return tree
