@@ -1,46 +1,52 @@
-# Everything sets itself up: a virtual environment in .venv with the versions of constraints.txt.
+# Every target first creates a virtual environment in .venv, with the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
+# Without an NVIDIA GPU, torch comes from here: its CPU build is gigabytes smaller than the one on PyPI.
+TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .PHONY: demo test check format bench labs web clean
 
-demo: .venv/ready            ## train on the built-in corpus, translate, draw (about two minutes)
+demo: .venv/ready            ## train on the built-in corpus, translate and draw (about two minutes)
 	$(BIN)/regard demo
 
-test: .venv/ready            ## every test (within ten minutes on two cores)
+test: .venv/ready            ## run all tests (up to ten minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: .venv/ready           ## formatting, lint, types, and whether the built page is fresh: what CI runs beside the tests
+check: .venv/ready           ## check formatting, lint, types and that the built page is up to date; CI runs this and the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python web/manifest.py check
 	if test -d web/node_modules; then cd web && npm run check && npm test; fi
 
-format: .venv/ready          ## mend what can be mended
+format: .venv/ready          ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/ready           ## measurements; each prints a ratio
+bench: .venv/ready           ## measure speed against Hugging Face transformers
 	$(BIN)/pip install -q -c constraints.txt transformers
 	$(BIN)/python bench/decode_speed.py
 	$(BIN)/python bench/train_speed.py --tokens 2000 --vocab 4000 --layers 2 --width 128 --steps 10
 
-labs: .venv/ready            ## run every lab and write docs/labs (about three minutes)
+labs: .venv/ready            ## run all labs and write docs/labs (about three minutes)
 	$(BIN)/regard lab all --out docs/labs
 	rm -f docs/labs/*.svg
 
-web:                         ## build the page of `regard serve` (needs node 20 or newer)
+web:                         ## build the web page of `regard serve` (needs node 20 or newer)
 	cd web && npm ci --no-audit --no-fund && npm run build
 	$(PYTHON) web/manifest.py write
 
 .venv/ready: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
 		echo "installing Debian's python3-venv"; \
 		$$(test $$(id -u) = 0 || echo sudo) apt-get install -y python3-venv && $(PYTHON) -m venv .venv; }
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
-	touch $@
+	@echo "installing into .venv; this takes a few minutes"
+	@nvidia-smi > /dev/null 2>&1 || $(BIN)/pip install -q --no-deps --timeout 10 --retries 0 \
+		--index-url $(TORCH_CPU_INDEX) $$(grep ^torch== constraints.txt) 2> /dev/null || \
+		echo "the CPU build of torch cannot be downloaded from $(TORCH_CPU_INDEX); using PyPI"
+	@$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The first five minutes: train on the built-in corpus, translate, draw."""
+"""The first five minutes with regard: train on the built-in corpus, translate and draw."""
 
 import time
 from pathlib import Path
@@ -14,16 +14,18 @@ from regard.visualize.figure import can_draw
 from regard.visualize.heatmap import draw_heatmap
 
 RECIPE = "tiny"
-_SHOWN = 5
+_N_PRINTED = 5
 
 
 def run_demo(out: Path | None, direction: str) -> None:
-    """Train (or go on with, or take again, what an earlier demo trained), and print what came of it."""
+    """Train, then print test results and what was drawn. An earlier demo in `out` is continued or reused."""
     splits = generate_corpus(direction=direction)
     src, tgt = direction.split("-")
     out = out or Path("runs") / f"demo-{direction}"
-    paths = {name: _write(out / "data", name, (src, tgt), pairs) for name, pairs in splits.items()}
-    print(f"{len(splits['train']):,} sentence pairs of the built-in grammar; the test sentences are not among them")
+    paths = {name: _write_pairs(out / "data", name, (src, tgt), pairs) for name, pairs in splits.items()}
+    print(
+        f"{len(splits['train']):,} training pairs from the built-in grammar; none of the test sentences is among them"
+    )
     start = time.monotonic()
     run = Run(
         recipe=load_recipe(RECIPE),
@@ -36,29 +38,29 @@ def run_demo(out: Path | None, direction: str) -> None:
     )
     train(run)
     print(f"trained in {time.monotonic() - start:.0f} seconds\n")
-    _judge(out, splits["test"])
-    _draw(out, splits["test"][0].src)
-    print(f'\nyour turn:      regard translate {out} --text "{splits["test"][1].src}"')
+    _print_accuracy(out, splits["test"])
+    _draw_figures(out, splits["test"][0].src)
+    print(f'\ntry it:         regard translate {out} --text "{splits["test"][1].src}"')
 
 
-def _write(folder: Path, name: str, langs: tuple[str, str], pairs: list[AlignedPair]) -> tuple[Path, Path]:
+def _write_pairs(folder: Path, name: str, languages: tuple[str, str], pairs: list[AlignedPair]) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    src, tgt = (folder / f"{name}.{lang}" for lang in langs)
+    src, tgt = (folder / f"{name}.{language}" for language in languages)
     write_atomically(src, "".join(f"{pair.src}\n" for pair in pairs).encode())
     write_atomically(tgt, "".join(f"{pair.tgt}\n" for pair in pairs).encode())
     return src, tgt
 
 
-def _judge(out: Path, test: list[AlignedPair]) -> None:
+def _print_accuracy(out: Path, test: list[AlignedPair]) -> None:
     translations = load_translator(out, device="cpu").translate([pair.src for pair in test])
-    right = [t.text == pair.tgt for t, pair in zip(translations, test, strict=True)]
-    share = sum(right) / len(right)
-    print(f"unseen test sentences translated exactly right: {sum(right):,} of {len(right):,} ({share:.1%})\n")
-    for translation, pair, is_right in list(zip(translations, test, right, strict=True))[:_SHOWN]:
-        print(f"  {pair.src}\n  → {translation.text}{'' if is_right else f'   (expected: {pair.tgt})'}\n")
+    correct = [t.text == pair.tgt for t, pair in zip(translations, test, strict=True)]
+    share = sum(correct) / len(correct)
+    print(f"test translations that equal the reference: {sum(correct):,} of {len(correct):,} ({share:.1%})\n")
+    for translation, pair, is_correct in list(zip(translations, test, correct, strict=True))[:_N_PRINTED]:
+        print(f"  {pair.src}\n  → {translation.text}{'' if is_correct else f'   (expected: {pair.tgt})'}\n")
 
 
-def _draw(out: Path, sentence: str) -> None:
+def _draw_figures(out: Path, sentence: str) -> None:
     [translation] = load_translator(out, device="cpu").translate([sentence], attention=True)
     for path in draw_curves(out):
         print(f"learning curve: {path}")
