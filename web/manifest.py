@@ -1,6 +1,6 @@
-"""Is the built page the one that these sources make? `write` after a build, `check` before a release.
+"""Check that the built page belongs to the sources: `manifest.py write` after a build, `manifest.py check` later.
 
-The manifest lies beside the build: the SHA-256 of the sources, and of each built file.
+The manifest is a file next to the build. It holds one SHA-256 of all sources and one of each built file.
 """
 
 import hashlib
@@ -14,10 +14,12 @@ SOURCES = ("src", "public", "index.html", "package.json", "package-lock.json", "
 
 
 def files(root: Path) -> list[Path]:
+    """Return the file itself, or all files under a folder, sorted."""
     return sorted(path for path in ([root] if root.is_file() else root.rglob("*")) if path.is_file())
 
 
 def manifest() -> str:
+    """Return the content of the manifest for the files as they are now."""
     sources = hashlib.sha256()
     for path in (path for name in SOURCES for path in files(WEB / name)):
         name = path.relative_to(WEB).as_posix()
@@ -29,13 +31,13 @@ def manifest() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(verb: str) -> int:
-    if verb == "write":
+def main(command: str) -> int:
+    if command == "write":
         MANIFEST.write_text(manifest(), encoding="utf-8")
         return 0
     if MANIFEST.is_file() and MANIFEST.read_text(encoding="utf-8") == manifest():
         return 0
-    print("the built page is not the one that web/ makes: run `make web`", file=sys.stderr)
+    print("the page in src/regard/serve/static was not built from the sources in web/; run `make web`", file=sys.stderr)
     return 1
 
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: needs chromium, node and `npm ci` in web/ (CI has them); says so and skips where not."""
+"""The page in a real browser. Needs chromium, node and `npm ci` in web/, which CI has; skipped where one is missing."""
 
 import os
 import shutil
@@ -15,24 +15,24 @@ WEB = Path(__file__).parents[2] / "web"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MISSING = [
     name
-    for name, there in {
+    for name, present in {
         "chromium": CHROMIUM,
         "node": shutil.which("node"),
         "web/node_modules": (WEB / "node_modules").is_dir(),
     }.items()
-    if not there
+    if not present
 ]
 
 
-@pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} here")
-def test_the_page_does_all_that_it_promises(tmp_path: Path) -> None:
-    """web/test/browser.mjs: type, translate, heads, beam, lecture, what-ifs, exports, permalink; axe; other origins"""
+@pytest.mark.skipif(bool(MISSING), reason=f"missing: {', '.join(MISSING)}")
+def test_page_in_browser(tmp_path: Path) -> None:
+    """Run web/test/browser.mjs: all panels, files, permalinks, the keyboard, both languages, accessibility."""
     out = tmp_path / "reversed"
     trained = regard(*train_arguments(toy_files(tmp_path), out, "train.steps=450", "valid.every=450"))
     assert trained.returncode == 0, trained.stderr
-    sight = toy_captioner(tmp_path / "sight")
-    with serving({"reversed": out, **toy_models(tmp_path), "sight": sight}) as (address, _):
-        done = subprocess.run(
+    captioner = toy_captioner(tmp_path / "captioner")
+    with serving({"reversed": out, **toy_models(tmp_path), "captioner": captioner}) as (address, _):
+        result = subprocess.run(
             ["node", "test/browser.mjs", address],
             cwd=WEB,
             env={**os.environ, "TEXT": "a b c d", "CHROMIUM": str(CHROMIUM)},
@@ -40,5 +40,5 @@ def test_the_page_does_all_that_it_promises(tmp_path: Path) -> None:
             text=True,
             timeout=300,
         )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "first paint" in done.stdout
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert "first paint" in result.stdout

@@ -1,69 +1,60 @@
 import { expect, test } from "vitest";
-import { eventsIn } from "../src/api/events";
-import { said } from "../src/api/problem";
-import { csv } from "../src/figure/csv";
-import { layoutOf } from "../src/figure/layout";
-import { levels, signedLevels } from "../src/figure/heat";
-import { tableOf, viewOf } from "../src/figure/view";
-import { en } from "../src/i18n/en";
-import { fr } from "../src/i18n/fr";
+import { splitEvents } from "../src/api/events";
+import { problemText } from "../src/api/problem";
+import { mapToTable, selectMap } from "../src/figure/attentionMap";
+import { toCsv } from "../src/figure/csv";
+import { signedLevels, weightLevels } from "../src/figure/heatmap";
+import { layoutMatrix } from "../src/figure/matrixLayout";
 
-test("CSV quotes what needs it", () => {
-  expect(csv([["a,b", 'say "x"', 1.5], ["line\nbreak", "▁é", ""]])).toBe('"a,b","say ""x""",1.5\r\n"line\nbreak",▁é,\r\n');
+test("CSV quotes fields with commas, quotes and line breaks, and numbers have a decimal point", () => {
+  expect(toCsv([["a,b", 'say "x"', 1.5], ["line\nbreak", "▁é", ""]])).toBe('"a,b","say ""x""",1.5\r\n"line\nbreak",▁é,\r\n');
 });
 
-test("events are read however they are cut", () => {
+test("events are parsed however the stream is split", () => {
   const text = 'event: said\ndata: {"text": "la"}\n\nevent: done\r\ndata: {}\r\n\r\n: nothing\n\n';
-  const whole = eventsIn(text);
+  const whole = splitEvents(text);
   expect(whole.events).toEqual([
     { name: "said", data: '{"text": "la"}' },
     { name: "done", data: "{}" },
   ]);
-  let left = "";
-  const found = [];
-  for (const letter of text.replaceAll("\r", "")) {
-    const next = eventsIn(left + letter);
-    left = next.left;
-    found.push(...next.events);
+  let buffer = "";
+  const events = [];
+  for (const character of text.replaceAll("\r", "")) {
+    const split = splitEvents(buffer + character);
+    buffer = split.rest;
+    events.push(...split.events);
   }
-  expect(found).toEqual(whole.events);
+  expect(events).toEqual(whole.events);
 });
 
-test("problems speak for themselves", () => {
-  expect(said({ title: "Not found", detail: "there is no such trace" })).toBe("there is no such trace");
-  expect(said({ title: "Not found", detail: "" })).toBe("Not found");
-  expect(said("oops")).toBeNull();
+test("the text of a problem is its detail, else its title", () => {
+  expect(problemText({ title: "Not found", detail: "there is no such trace" })).toBe("there is no such trace");
+  expect(problemText({ title: "Not found", detail: "" })).toBe("Not found");
+  expect(problemText("oops")).toBeNull();
 });
 
 const token = (text: string) => ({ id: 1, text, word: 0 });
 const weights = { rows: 2, columns: 3, data: Float32Array.from([0.5, 0.25, 0.25, 0, 0, 1]) };
 
-test("a view without specials keeps the places of its rows, and its table its numbers", () => {
-  const view = viewOf(weights, ["<s>", "a"].map(token), ["x", "y", "</s>"].map(token), false);
-  expect(view.places).toEqual([1]);
-  expect(tableOf(view)).toEqual([
+test("a map without special tokens knows the positions of its rows, and its table has their weights", () => {
+  const map = selectMap(weights, ["<s>", "a"].map(token), ["x", "y", "</s>"].map(token), false);
+  expect(map.positions).toEqual([1]);
+  expect(mapToTable(map)).toEqual([
     ["", "x", "y"],
     ["a", 0, 0],
   ]);
 });
 
-test.each([1, 5, 48, 512])("a matrix of %i columns fits into its room", (n) => {
+test.each([1, 5, 48, 512])("a matrix of %i columns fits into the available width", (n) => {
   const names = Array.from({ length: n }, (_, i) => `▁${i}`);
-  const view = { weights: { rows: n, columns: n, data: new Float32Array() }, rows: names, columns: names, places: [] };
-  const { width, every, cell, font } = layoutOf(view, 700);
+  const map = { weights: { rows: n, columns: n, data: new Float32Array() }, rows: names, columns: names, positions: [] };
+  const { width, labelEvery, cell, font } = layoutMatrix(map, 700);
   expect(width).toBeLessThanOrEqual(700);
-  expect(layoutOf({ ...view, weights: { ...view.weights, rows: 1 } }, 700).width).toBeLessThanOrEqual(700);
-  expect(every * cell).toBeGreaterThanOrEqual(Math.min(font, 9));
+  expect(layoutMatrix({ ...map, weights: { ...map.weights, rows: 1 } }, 700).width).toBeLessThanOrEqual(700);
+  expect(labelEvery * cell).toBeGreaterThanOrEqual(Math.min(font, 9));
 });
 
-test("levels: √w of weights, the middle for zero of numbers with a sign", () => {
-  expect(Array.from(levels(Float32Array.from([0, 0.25, 1, 2])))).toEqual([0, 128, 255, 255]);
+test("levels: 255·√w for weights, the middle of the ramp for zero among signed numbers", () => {
+  expect(Array.from(weightLevels(Float32Array.from([0, 0.25, 1, 2])))).toEqual([0, 128, 255, 255]);
   expect(Array.from(signedLevels([-2, 0, 2]))).toEqual([0, 128, 255]);
-});
-
-test("every language says everything, and nothing is left in English by mistake", () => {
-  expect(Object.keys(fr)).toEqual(Object.keys(en));
-  expect(Object.keys(fr.stepText)).toEqual(Object.keys(en.stepText));
-  expect(fr.steps).toHaveLength(en.steps.length);
-  expect(fr.translate).not.toBe(en.translate);
 });

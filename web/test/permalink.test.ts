@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DEFAULTS, type Choice } from "../src/state/choice";
-import { choiceOf, hashOf } from "../src/state/permalink";
+import { choiceFromHash, choiceToHash } from "../src/state/permalink";
 
 const CHOICE: Choice = {
   model: "demo",
@@ -27,22 +27,28 @@ const CHOICE: Choice = {
   pruned: false,
 };
 
-test("a choice that differs in everything survives the address", () => {
+test("a choice that differs from the default in every field survives the round trip", () => {
   for (const name of Object.keys(DEFAULTS) as (keyof Choice)[]) expect(CHOICE[name]).not.toEqual(DEFAULTS[name]);
-  expect(choiceOf(`#${hashOf(CHOICE)}`)).toEqual(CHOICE);
+  expect(choiceFromHash(`#${choiceToHash(CHOICE)}`)).toEqual(CHOICE);
 });
 
-test("the usual needs no address", () => {
-  expect(hashOf(DEFAULTS)).toBe("");
-  expect(choiceOf("")).toEqual(DEFAULTS);
+test("the default choice has an empty hash", () => {
+  expect(choiceToHash(DEFAULTS)).toBe("");
+  expect(choiceFromHash("")).toEqual(DEFAULTS);
 });
 
-test("what cannot be understood is as usual", () => {
-  const choice = choiceOf("#site=nowhere&view=3d&beam=many&step=&prefix=1,x,2&colour=red");
+test("invalid values are replaced by the defaults", () => {
+  const choice = choiceFromHash("#site=nowhere&view=3d&beam=many&penalty=&step=&prefix=1,x,2&colour=red");
   expect(choice).toEqual({ ...DEFAULTS, prefix: [1, 2] });
 });
 
+test("a link with an explicit beam and length penalty keeps them; without them the model's own apply", () => {
+  expect(choiceFromHash("#beam=4&penalty=1")).toMatchObject({ beam: 4, penalty: 1 });
+  expect(choiceToHash({ ...DEFAULTS, beam: 4, penalty: 0 })).toBe("beam=4&penalty=0");
+  expect(choiceFromHash("#text=x")).toMatchObject({ beam: null, penalty: null });
+});
+
 test("two choices do not share their lists", () => {
-  choiceOf("").mask.push(1);
+  choiceFromHash("").mask.push(1);
   expect(DEFAULTS.mask).toEqual([]);
 });

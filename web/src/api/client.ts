@@ -1,83 +1,90 @@
-/** The server's verbs. Everything is asked of the page's own origin. */
-import { events } from "./events";
-import { Problem, said } from "./problem";
+/** Requests to the server. All of them go to the page's own origin. */
+import { parseSafetensors, type Tensors } from "../maths/safetensors";
+import { readEvents } from "./events";
+import type { Model } from "./model";
+import { Problem, problemText } from "./problem";
 import type {
-  ExplainAsk,
-  ModelList,
+  ExplainAsk as ExplainRequest,
   Next,
-  NextAsk,
+  NextAsk as NextRequest,
   Tokenized,
   Trace,
-  TraceAsk,
-  TranslateAsk,
-  Translated,
+  TraceAsk as TraceRequest,
+  TranslateAsk as TranslateRequest,
+  Translated as Translation,
 } from "./types";
-import { parse, type Tensors } from "../maths/safetensors";
 
-const TOKEN = "regard-token";
-const RETRIES = 3;
+export type { NextRequest, TraceRequest };
 
-export function keepToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
+const STORED_TOKEN = "regard-token";
+const MAX_ATTEMPTS = 3;
+
+export function storeAccessToken(token: string): void {
+  sessionStorage.setItem(STORED_TOKEN, token);
 }
 
-async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const token = sessionStorage.getItem(TOKEN);
+/** Send a request: POST if it has a body, else GET. A busy server (429) is tried again after the time it names. */
+async function send(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const token = sessionStorage.getItem(STORED_TOKEN);
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
   if (body !== undefined) headers["content-type"] = "application/json";
   const init = { method: body === undefined ? "GET" : "POST", headers, signal, body: JSON.stringify(body) };
-  for (let tried = 1; ; tried++) {
+  for (let attempt = 1; ; attempt++) {
     const response = await fetch(path, init);
     if (response.ok) return response;
-    if (response.status !== 429 || tried === RETRIES) throw await Problem.of(response);
-    await new Promise((wake) => setTimeout(wake, 1000 * Number(response.headers.get("retry-after") ?? 1)));
+    if (response.status !== 429 || attempt === MAX_ATTEMPTS) throw await Problem.fromResponse(response);
+    const seconds = Number(response.headers.get("retry-after") ?? 1);
+    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
     signal?.throwIfAborted();
   }
 }
 
-async function json<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  return (await (await ask(path, body, signal)).json()) as T;
+async function sendJson<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return (await (await send(path, body, signal)).json()) as T;
 }
 
-export const models = () => json<ModelList>("v1/models");
+export const listModels = () => sendJson<{ models: Model[]; examples?: Record<string, string[]> }>("v1/models");
 
 export const tokenize = (model: string, text: string, signal?: AbortSignal) =>
-  json<Tokenized>("v1/tokenize", { model, text }, signal);
+  sendJson<Tokenized>("v1/tokenize", { model, text }, signal);
 
-export const trace = (body: TraceAsk, signal?: AbortSignal) => json<Trace>("v1/trace", body, signal);
+export const createTrace = (request: TraceRequest, signal?: AbortSignal) => sendJson<Trace>("v1/trace", request, signal);
 
-export const next = (body: NextAsk, signal?: AbortSignal) => json<Next>("v1/next", body, signal);
+export const nextTokens = (request: NextRequest, signal?: AbortSignal) => sendJson<Next>("v1/next", request, signal);
 
-/** The translation, and `told` what is said so far while it grows. */
+/** Translate a text; `onProgress` receives the best hypothesis so far, again and again while it grows. */
 export async function translate(
-  body: TranslateAsk,
-  told: (text: string) => void,
+  request: TranslateRequest,
+  onProgress: (text: string) => void,
   signal?: AbortSignal,
-): Promise<Translated> {
-  const response = await ask("v1/translate", { ...body, stream: true }, signal);
-  if (!response.body) throw new Problem(502, "the server sent nothing");
-  for await (const event of events(response.body)) {
+): Promise<Translation> {
+  const response = await send("v1/translate", { ...request, stream: true }, signal);
+  if (!response.body) throw new Problem(502, "The server sent an empty response.");
+  for await (const event of readEvents(response.body)) {
     const data: unknown = JSON.parse(event.data);
-    if (event.name === "said") told((data as { text: string }).text);
-    if (event.name === "done") return data as Translated;
-    if (event.name === "failed") throw new Problem(500, said(data) ?? "the server gave up");
+    if (event.name === "said") onProgress((data as { text: string }).text);
+    if (event.name === "done") return data as Translation;
+    if (event.name === "failed") throw new Problem(500, problemText(data) ?? "The translation failed.");
   }
-  throw new Problem(502, "the server stopped before the end");
+  throw new Problem(502, "The connection closed before the translation was complete.");
 }
 
-export async function explain(body: ExplainAsk, signal?: AbortSignal): Promise<Tensors> {
-  return parse(await (await ask("v1/explain", body, signal)).arrayBuffer());
+/** The numbers of one query of one head */
+export async function explain(request: ExplainRequest, signal?: AbortSignal): Promise<Tensors> {
+  return parseSafetensors(await (await send("v1/explain", request, signal)).arrayBuffer());
 }
 
-export interface TensorAsk {
+export interface TensorRequest {
   names: string[];
   layer?: number;
   head?: number;
   dtype?: "f32" | "u8";
 }
 
-export async function tensors(id: string, { names, ...rest }: TensorAsk, signal?: AbortSignal): Promise<Tensors> {
+export async function fetchTensors(traceId: string, request: TensorRequest, signal?: AbortSignal): Promise<Tensors> {
+  const { names, ...options } = request;
   const query = new URLSearchParams({ names: names.join(",") });
-  for (const [name, value] of Object.entries(rest)) query.set(name, String(value));
-  return parse(await (await ask(`v1/trace/${id}/tensors?${query}`, undefined, signal)).arrayBuffer());
+  for (const [name, value] of Object.entries(options)) query.set(name, String(value));
+  const response = await send(`v1/trace/${traceId}/tensors?${query}`, undefined, signal);
+  return parseSafetensors(await response.arrayBuffer());
 }

@@ -1,17 +1,17 @@
-/** Server-Sent Events of a POST, which EventSource cannot read. */
-export interface Event {
+/** Server-Sent Events in the response to a POST, which the browser's EventSource cannot read. */
+export interface ServerEvent {
   name: string;
   data: string;
 }
 
-/** Whole events out of what has come so far, and what is left of the next one. */
-export function eventsIn(buffer: string): { events: Event[]; left: string } {
+/** Split off the complete events received so far; `rest` is the beginning of the next one. */
+export function splitEvents(buffer: string): { events: ServerEvent[]; rest: string } {
   const blocks = buffer.replaceAll("\r\n", "\n").split("\n\n");
-  const left = blocks.pop() ?? "";
-  return { events: blocks.map(eventOf).filter((event) => event.data !== ""), left };
+  const rest = blocks.pop() ?? "";
+  return { events: blocks.map(parseEvent).filter((event) => event.data !== ""), rest };
 }
 
-function eventOf(block: string): Event {
+function parseEvent(block: string): ServerEvent {
   let name = "message";
   const data: string[] = [];
   for (const line of block.split("\n")) {
@@ -21,14 +21,15 @@ function eventOf(block: string): Event {
   return { name, data: data.join("\n") };
 }
 
-export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event> {
+/** Read the events of a response body as they arrive. */
+export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let buffer = "";
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
-    const found = eventsIn(buffer + value);
-    buffer = found.left;
-    yield* found.events;
+    const { events, rest } = splitEvents(buffer + value);
+    buffer = rest;
+    yield* events;
   }
 }

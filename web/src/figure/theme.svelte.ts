@@ -1,22 +1,22 @@
-/** Colours that pictures are drawn in, light or dark. */
+/** The colour ramps of heatmaps, for the light and the dark colour scheme. */
 import { scaleLinear } from "d3-scale";
 
-const query = matchMedia("(prefers-color-scheme: dark)");
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 
 class Theme {
-  dark = $state(query.matches);
-  /** 256 colours from nothing to everything */
-  readonly ramp = $derived(
-    rampOf(this.dark ? ["#1d1c1a", "#7a3017", "#f0794a", "#ffe9dc"] : ["#f6f2ea", "#eeb497", "#c4481f", "#561503"]),
+  dark = $state(darkScheme.matches);
+  /** 256 colours for weights from 0 to 1 */
+  readonly weights = $derived(
+    makeRamp(this.dark ? ["#1d1c1a", "#7a3017", "#f0794a", "#ffe9dc"] : ["#f6f2ea", "#eeb497", "#c4481f", "#561503"]),
   );
-  /** 256 colours from below zero over zero to above */
+  /** 256 colours for numbers of either sign, with zero in the middle */
   readonly signed = $derived(
-    rampOf(this.dark ? ["#8fb3d9", "#1d1c1a", "#f0794a"] : ["#2f5b8a", "#f6f2ea", "#b3401c"]),
+    makeRamp(this.dark ? ["#8fb3d9", "#1d1c1a", "#f0794a"] : ["#2f5b8a", "#f6f2ea", "#b3401c"]),
   );
 }
 
-/** As words of 32 bits, the way a canvas keeps its pixels (little-endian: alpha, blue, green, red) */
-function rampOf(stops: string[]): Uint32Array {
+/** 256 colours as 32-bit numbers, the way a canvas stores pixels (little-endian: alpha, blue, green, red) */
+function makeRamp(stops: string[]): Uint32Array {
   const scale = scaleLinear<string>()
     .domain(stops.map((_, i) => (255 * i) / (stops.length - 1)))
     .range(stops);
@@ -27,4 +27,4 @@ function rampOf(stops: string[]): Uint32Array {
 }
 
 export const theme = new Theme();
-query.addEventListener("change", () => (theme.dark = query.matches));
+darkScheme.addEventListener("change", () => (theme.dark = darkScheme.matches));

@@ -1,4 +1,4 @@
-/** The links of a map that are worth drawing. */
+/** The links to draw for an attention map. */
 import type { Matrix } from "./matrix";
 
 export interface Link {
@@ -7,15 +7,16 @@ export interface Link {
   weight: number;
 }
 
-export const MOST = 4000;
+/** More links than this take too long to draw. */
+export const MAX_LINKS = 4000;
 
-/** Those at or above the threshold, strongest first, never more than can be drawn quickly. */
-export function links(weights: Matrix, threshold: number, most = MOST): Link[] {
-  const found: Link[] = [];
+/** The links with at least this weight, strongest first, `max` of them at most */
+export function strongestLinks(weights: Matrix, threshold: number, max = MAX_LINKS): Link[] {
+  const links: Link[] = [];
   weights.data.forEach((weight, i) => {
     if (weight >= threshold && weight > 0) {
-      found.push({ row: Math.floor(i / weights.columns), column: i % weights.columns, weight });
+      links.push({ row: Math.floor(i / weights.columns), column: i % weights.columns, weight });
     }
   });
-  return found.sort((a, b) => b.weight - a.weight).slice(0, most);
+  return links.sort((a, b) => b.weight - a.weight).slice(0, max);
 }

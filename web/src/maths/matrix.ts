@@ -1,4 +1,4 @@
-/** Numbers in rows and columns. */
+/** Matrices, stored row by row. */
 import type { Tensor } from "./safetensors";
 
 export interface Matrix {
@@ -11,31 +11,32 @@ export const at = (m: Matrix, row: number, column: number): number => m.data[row
 
 export const row = (m: Matrix, i: number): Float32Array => m.data.subarray(i * m.columns, (i + 1) * m.columns);
 
-export function matrixOf({ shape, data }: Tensor): Matrix {
+/** The last two axes of a tensor as a matrix */
+export function toMatrix({ shape, data }: Tensor): Matrix {
   const [rows = 0, columns = 0] = shape.slice(-2);
-  return { rows, columns, data: data instanceof Float32Array ? data : unsquared(data) };
+  return { rows, columns, data: data instanceof Float32Array ? data : decodeWeights(data) };
 }
 
-/** Bytes hold 255·√w, so that small weights keep their digits. */
-function unsquared(bytes: Uint8Array): Float32Array {
+/** Weights that the server sent as bytes: 255·√w, which keeps the precision of small weights */
+function decodeWeights(bytes: Uint8Array): Float32Array {
   return Float32Array.from(bytes, (b) => (b / 255) ** 2);
 }
 
-/** The mean over the heads of one layer of [layers, heads, rows, columns] */
+/** The mean over the heads of one layer of a tensor [layers, heads, rows, columns] */
 export function meanOfHeads({ shape, data }: Tensor, layer: number): Matrix {
   const [, heads = 0, rows = 0, columns = 0] = shape;
   const size = rows * columns;
   const mean = new Float32Array(size);
   for (let head = 0; head < heads; head++) {
     const part = data.subarray((layer * heads + head) * size, (layer * heads + head + 1) * size);
-    const weights = part instanceof Float32Array ? part : unsquared(part);
+    const weights = part instanceof Float32Array ? part : decodeWeights(part);
     for (let i = 0; i < size; i++) mean[i] = (mean[i] ?? 0) + (weights[i] ?? 0) / heads;
   }
   return { rows, columns, data: mean };
 }
 
-/** Those rows and columns alone */
-export function part(m: Matrix, rows: number[], columns: number[]): Matrix {
+/** The entries in the given rows and columns */
+export function submatrix(m: Matrix, rows: number[], columns: number[]): Matrix {
   const data = new Float32Array(rows.length * columns.length);
   rows.forEach((r, i) => columns.forEach((c, j) => (data[i * columns.length + j] = at(m, r, c))));
   return { rows: rows.length, columns: columns.length, data };

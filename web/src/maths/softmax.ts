@@ -1,4 +1,4 @@
-/** Softmax over what may be attended to, by the steps of the lecture. */
+/** Softmax over the keys that are not masked, with the intermediate results that the lecture shows. */
 export interface Softmax {
   max: number;
   shifted: number[];
@@ -7,7 +7,10 @@ export interface Softmax {
   weights: number[];
 }
 
-/** Shifting by the maximum changes nothing and keeps exp from overflowing. All masked: all weights are zero. */
+/**
+ * Subtracting the maximum does not change the result and keeps exp from overflowing.
+ * A mask of 0 excludes a key. If all keys are masked, all weights are zero.
+ */
 export function softmax(scores: ArrayLike<number>, mask?: ArrayLike<number>): Softmax {
   const allowed = Array.from(scores, (_, i) => !mask || mask[i] !== 0);
   const max = Math.max(...Array.from(scores).filter((_, i) => allowed[i]));
@@ -23,6 +26,7 @@ export function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
   return sum;
 }
 
+/** max |aᵢ − bᵢ|; infinite if the lengths differ */
 export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
   if (a.length !== b.length) return Infinity;
   let largest = 0;

@@ -1,26 +1,27 @@
-/** Tokens as a reader sees them. */
+/** Tokens as the page displays them. */
 import type { Token } from "../api/types";
 
-const LONGEST = 14;
-const SIGNS: Record<string, string> = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
+const MAX_LENGTH = 14;
+const SYMBOLS: Record<string, string> = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
 
-/** `</s>` and its kin; `<0xE2>` is a byte of a text and not among them. */
+/** Whether this is a token such as `</s>`. `<0xE2>` is a byte of the text and not special. */
 export const isSpecial = ({ text }: Token): boolean => /^<\/?[a-z]+>$/i.test(text);
 
-/** A token's name; what would not be seen has a sign. */
-export const seen = (text: string): string => text.replace(/[ \n\t\r]/g, (space) => SIGNS[space] ?? space);
+/** The text of a token, with symbols for white space, which would be invisible */
+export const visibleText = (text: string): string => text.replace(/[ \n\t\r]/g, (space) => SYMBOLS[space] ?? space);
 
-/** A region of a picture begins no word, though it is named as one. */
+/** The name of an image region, without the ▁ that marks the beginning of a word */
 export const regionName = (text: string): string => text.replace(/^▁/, "");
 
-export function short(text: string): string {
-  const letters = [...seen(text)];
-  return letters.length > LONGEST ? `${letters.slice(0, LONGEST - 1).join("")}…` : letters.join("");
+/** The visible text, shortened with an ellipsis if it is long */
+export function shortText(text: string): string {
+  const characters = [...visibleText(text)];
+  return characters.length > MAX_LENGTH ? `${characters.slice(0, MAX_LENGTH - 1).join("")}…` : characters.join("");
 }
 
-/** The places of the tokens that are shown */
-export function shownPlaces(tokens: Token[], specials: boolean): number[] {
+/** The positions of the tokens to show: all of them, or all but the special ones unless there are no others */
+export function shownPositions(tokens: Token[], withSpecials: boolean): number[] {
   const all = tokens.map((_, i) => i);
-  const plain = all.filter((i) => !isSpecial(tokens[i] as Token));
-  return specials || plain.length === 0 ? all : plain;
+  const ordinary = all.filter((i) => !isSpecial(tokens[i] as Token));
+  return withSpecials || ordinary.length === 0 ? all : ordinary;
 }

@@ -1,51 +1,58 @@
-/** What the reader has chosen. It is all that a permalink holds, and the page is a function of it. */
+/** Everything the user has selected. The page is a function of it, and a permalink holds exactly these fields. */
 import type { SiteName } from "../api/types";
 
 export interface Choice {
   model: string;
-  /** A second model to hold the first against, or none */
+  /** A second model for comparison, or "" */
   other: string;
   text: string;
-  beam: number;
-  penalty: number;
+  /** null: the model's own setting */
+  beam: number | null;
+  penalty: number | null;
   /** Token ids that the output must begin with */
   prefix: number[];
-  /** Places of the source that the model may not see */
+  /** Positions of the source tokens that are hidden from the model */
   mask: number[];
   /** Heads that are switched off, such as cross.1.3 */
   ablate: string[];
   site: SiteName;
   layer: number;
-  /** −1: the mean of the layer's heads */
+  /** A head, or MEAN_HEAD */
   head: number;
-  /** Step of the output, and place in the source where the source is its own query */
+  /** The decoding step, which selects the query where queries are output tokens */
   step: number;
+  /** The source position, which selects the query where queries are source tokens */
   place: number;
-  /** A node of the beam, or none: the best hypothesis */
+  /** A node of the beam search; "": the best hypothesis */
   node: string;
-  /** The picture where there is one, else the matrix */
-  view: "picture" | "matrix" | "links";
+  /** How attention is drawn; "image" falls back to the matrix where there is no image */
+  view: "image" | "matrix" | "links";
+  /** Links with smaller weights are not drawn. */
   threshold: number;
+  /** Whether special tokens are shown */
   specials: boolean;
   temperature: number;
-  /** 0: all */
+  /** 0: all tokens */
   topK: number;
   topP: number;
+  /** The step of the lecture, from 1 */
   lecture: number;
-  /** Are pruned hypotheses drawn? */
+  /** Whether pruned hypotheses are drawn */
   pruned: boolean;
 }
 
-export const MEAN = -1;
-/** Tokens that a language model writes */
-export const WRITTEN = 40;
+/** The value of `head` that stands for the mean of the layer's heads */
+export const MEAN_HEAD = -1;
+
+/** Tokens that a language model generates after the prompt */
+export const MAX_NEW_TOKENS = 40;
 
 export const DEFAULTS: Choice = {
   model: "",
   other: "",
   text: "",
-  beam: 4,
-  penalty: 1,
+  beam: null,
+  penalty: null,
   prefix: [],
   mask: [],
   ablate: [],
@@ -55,7 +62,7 @@ export const DEFAULTS: Choice = {
   step: 0,
   place: 0,
   node: "",
-  view: "picture",
+  view: "image",
   threshold: 0.1,
   specials: true,
   temperature: 1,

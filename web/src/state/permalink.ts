@@ -1,9 +1,9 @@
-/** The choice as the hash of the address, and back. What is as usual is left out. */
+/** The choice as the hash of the page's address, and back. Default values are left out. */
 import { DEFAULTS, type Choice } from "./choice";
 
 const NAMES = Object.keys(DEFAULTS) as (keyof Choice)[];
 
-export function hashOf(choice: Choice): string {
+export function choiceToHash(choice: Choice): string {
   const query = new URLSearchParams();
   for (const name of NAMES) {
     const [value, usual] = [String(choice[name]), String(DEFAULTS[name])];
@@ -12,29 +12,31 @@ export function hashOf(choice: Choice): string {
   return query.toString();
 }
 
-/** The choice that a hash holds; what cannot be understood is as usual. */
-export function choiceOf(hash: string): Choice {
+/** The choice in a hash. Values that are missing or invalid are the defaults. */
+export function choiceFromHash(hash: string): Choice {
   const query = new URLSearchParams(hash.replace(/^#/, ""));
-  const found: Record<string, unknown> = {};
+  const choice: Record<string, unknown> = structuredClone(DEFAULTS) as never;
   for (const name of NAMES) {
     const text = query.get(name);
-    const usual = DEFAULTS[name];
-    found[name] = text === null ? structuredClone(usual) : (read(name, text, usual) ?? structuredClone(usual));
+    const value = text === null ? null : parseValue(name, text);
+    if (value !== null) choice[name] = value;
   }
-  return found as unknown as Choice;
+  return choice as unknown as Choice;
 }
 
-const ONE_OF: Partial<Record<keyof Choice, string[]>> = {
+const ALLOWED: Partial<Record<keyof Choice, string[]>> = {
   site: ["encoder", "decoder", "cross"],
-  view: ["picture", "matrix", "links"],
+  view: ["image", "matrix", "links"],
 };
 
-function read(name: keyof Choice, text: string, usual: Choice[keyof Choice]): unknown {
+/** The value of a field, null if the text is invalid. The default says which type it has; numbers may default to null. */
+function parseValue(name: keyof Choice, text: string): unknown {
+  const usual = DEFAULTS[name];
   if (Array.isArray(usual)) {
-    const parts = text === "" ? [] : text.split(",");
-    return name === "ablate" ? parts : parts.map(Number).filter(Number.isInteger);
+    const items = text === "" ? [] : text.split(",");
+    return name === "ablate" ? items : items.map(Number).filter(Number.isInteger);
   }
   if (typeof usual === "boolean") return text === "true";
-  if (typeof usual === "number") return text !== "" && Number.isFinite(Number(text)) ? Number(text) : null;
-  return ONE_OF[name]?.includes(text) === false ? null : text;
+  if (typeof usual === "string") return ALLOWED[name]?.includes(text) === false ? null : text;
+  return text !== "" && Number.isFinite(Number(text)) ? Number(text) : null;
 }

@@ -1,214 +1,226 @@
-/** The page's one state: the choice, and what the server says of it. */
+/** The state of the page: the user's choice, and what the server has answered for it. */
 import * as api from "../api/client";
+import type { TraceRequest } from "../api/client";
+import { canHideTokens, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
 import { Problem } from "../api/problem";
-import type { Given, Model, Next, Site, SiteName, Token, Tokenized, Trace, TraceAsk } from "../api/types";
-import { cut, type Picture } from "../figure/cut";
-import { speech } from "../i18n/words.svelte";
-import { pathTo } from "../maths/beam";
+import type { Given as ModelInput, Next, Site, SiteName, Token, Tokenized, Trace } from "../api/types";
+import { prepareImage, type InputImage } from "../figure/inputImage";
+import { language } from "../i18n/language.svelte";
+import { pathTo } from "../maths/beamTree";
+import { recomputeHead, type HeadComputation } from "../maths/headComputation";
 import type { Matrix } from "../maths/matrix";
 import type { Tensors } from "../maths/safetensors";
 import { regionName } from "../maths/tokens";
-import { worked, type Worked } from "../maths/worked";
-import { DEFAULTS, WRITTEN, type Choice } from "./choice";
-import { Latest } from "./latest.svelte";
-import { tokensOf, weightsOf, within } from "./map";
-import { choiceOf, hashOf } from "./permalink";
+import { DEFAULTS, MAX_NEW_TOKENS, type Choice } from "./choice";
+import { closestHead, fetchWeights, siteTokens } from "./headWeights";
+import { choiceFromHash, choiceToHash } from "./permalink";
+import { Resource } from "./resource.svelte";
 
-const ORDER: SiteName[] = ["cross", "encoder", "decoder"];
-const SHOWN = 12;
+/** The site to show if the trace does not have the chosen one */
+const SITE_PREFERENCE: SiteName[] = ["cross", "encoder", "decoder"];
+/** Candidates in the list of next tokens */
+const NEXT_TOKENS = 12;
 
 class Session {
   choice = $state<Choice>(structuredClone(DEFAULTS));
   models = $state.raw<Model[]>([]);
   examples = $state.raw<Record<string, string[]>>({});
-  /** What stands in the box, sent or not */
+  /** The text in the input field, submitted or not */
   draft = $state("");
-  /** The picture in the box, asked about or not; a captioner has it in the place of the draft */
-  readonly held = new Latest<Picture>();
-  /** The picture that was asked about */
-  picture = $state.raw<Picture | null>(null);
-  /** What is said so far */
-  saying = $state("");
-  problem = $state("");
-  needsToken = $state(false);
+  /** The image in the input field of a captioner, submitted or not */
+  readonly draftImage = new Resource<InputImage>();
+  /** The image that was submitted */
+  image = $state.raw<InputImage | null>(null);
+  /** The output so far */
+  outputText = $state("");
+  errorMessage = $state("");
+  needsAccessToken = $state(false);
 
-  readonly tokenized = new Latest<Tokenized>();
-  /** What was decoded, with its beam */
-  readonly decoded = new Latest<Trace>();
-  /** What is looked at: the best hypothesis, or a node of the beam */
-  readonly shown = new Latest<Trace>();
-  readonly thumbs = new Latest<Tensors>();
-  readonly weights = new Latest<Matrix>();
-  readonly next = new Latest<Next>();
-  readonly explained = new Latest<Worked>();
+  readonly tokenized = new Resource<Tokenized>();
+  /** The trace of the search, with its beam */
+  readonly decoded = new Resource<Trace>();
+  /** The trace that is displayed: the best hypothesis, or a node of the beam */
+  readonly shown = new Resource<Trace>();
+  readonly thumbnails = new Resource<Tensors>();
+  readonly weights = new Resource<Matrix>();
+  readonly next = new Resource<Next>();
+  readonly computation = new Resource<HeadComputation>();
 
   readonly model = $derived(this.models.find((model) => model.id === this.choice.model) ?? null);
-  readonly writes = $derived(this.model?.task === "writer");
-  readonly sees = $derived(this.model?.task === "captioner");
-  /** Models that can be asked the same */
-  readonly comparable = $derived(
+  readonly isGenerator = $derived(this.model !== null && isGenerator(this.model));
+  readonly isCaptioner = $derived(this.model !== null && isCaptioner(this.model));
+  readonly canHideTokens = $derived(this.model !== null && canHideTokens(this.model));
+  /** The models that take the same input as the chosen one */
+  readonly comparableModels = $derived(
     this.models.filter(({ id, picture }) => id !== this.choice.model && picture?.size === this.model?.picture?.size),
   );
-  readonly other = $derived(this.comparable.find(({ id }) => id === this.choice.other) ?? null);
-  /** Tokens of the output that were given and not written: those of a writer's prompt */
-  readonly prompt = $derived(this.writes ? (this.tokenized.value?.tokens.length ?? 0) : 0);
+  readonly other = $derived(this.comparableModels.find(({ id }) => id === this.choice.other) ?? null);
+  /** Tokens at the start of the output that are a language model's prompt */
+  readonly promptLength = $derived(this.isGenerator ? (this.tokenized.value?.tokens.length ?? 0) : 0);
   readonly site = $derived.by((): Site | null => {
     const sites = this.shown.value?.sites ?? [];
     return sites.find((site) => site.name === this.choice.site) ?? sites[0] ?? null;
   });
-  private readonly tokens = $derived(this.shown.value && this.site ? tokensOf(this.shown.value, this.site) : null);
+  private readonly tokens = $derived(this.shown.value && this.site ? siteTokens(this.shown.value, this.site) : null);
   readonly rows = $derived(this.tokens?.rows ?? []);
   readonly columns = $derived(this.tokens?.columns ?? []);
-  /** The step may be one past the last token: what would come next */
+  /** The selected row. The step may be one past the last row: the token that would come next. */
   readonly query = $derived(
     Math.max(0, Math.min(this.site?.rows === "source" ? this.choice.place : this.choice.step, this.rows.length - 1)),
   );
-  /** Is it words that look at regions of a picture? Not while another model's attention is still shown. */
-  readonly looksAtPicture = $derived(
-    this.sees && this.site?.name === "cross" && this.shown.value?.model === this.choice.model,
+  /** Whether the keys are regions of the image. Not while another model's trace is still shown. */
+  readonly attendsToImage = $derived(
+    this.isCaptioner && this.site?.name === "cross" && this.shown.value?.model === this.choice.model,
   );
-  /** Can the heads of this site be switched off? */
-  readonly switchable = $derived(
-    this.sees || this.model?.kind === "encdec" || (this.model?.kind === "decoder" && this.site?.name === "decoder"),
+  /** Whether the heads of this site can be switched off */
+  readonly canSwitchHeads = $derived(
+    this.isCaptioner || this.model?.kind === "encdec" || (this.model?.kind === "decoder" && this.site?.name === "decoder"),
   );
   readonly busy = $derived(this.decoded.busy || this.shown.busy);
 
-  /** Read what there is and the address, and begin. */
-  async open(): Promise<void> {
+  /** Load the list of models, then do what the address says. */
+  async start(): Promise<void> {
     try {
-      const { models, examples } = await api.models();
-      this.models = models.filter((model) => model.task !== "classifier");
+      const { models, examples } = await api.listModels();
+      this.models = models.filter((model) => !isClassifier(model));
       this.examples = examples ?? {};
-      this.needsToken = false;
-      this.problem = "";
+      this.needsAccessToken = false;
+      this.errorMessage = "";
     } catch (error) {
-      this.fail(error);
+      this.reportError(error);
       return;
     }
-    await this.follow(location.hash);
+    await this.openPermalink(location.hash);
   }
 
-  /** Reproduce what a permalink holds. */
-  async follow(hash: string): Promise<void> {
-    const choice = choiceOf(hash);
+  /** Reproduce the state in a permalink. */
+  async openPermalink(hash: string): Promise<void> {
+    const choice = choiceFromHash(hash);
     if (!this.models.some((model) => model.id === choice.model)) choice.model = this.models[0]?.id ?? "";
     if (!choice.text) choice.text = this.examples[choice.model]?.[0] ?? "";
     this.choice = choice;
+    if (!this.canHideTokens) choice.mask = [];
     this.draft = choice.text;
-    await this.run(true);
+    await this.decode(true);
   }
 
-  /** Another model keeps the text where it can, and none of the numbers that were about the old one. */
-  async choose(model: string): Promise<void> {
-    const own = Object.values(this.examples).flat().includes(this.draft);
+  /** Switch to another model. The text is kept unless it is an example; changes made to the old model are not. */
+  async selectModel(id: string): Promise<void> {
+    const isExample = Object.values(this.examples).flat().includes(this.draft);
     const { prefix, mask, ablate } = structuredClone(DEFAULTS);
-    this.draft = own ? (this.examples[model]?.[0] ?? this.draft) : this.draft;
-    Object.assign(this.choice, { model, text: this.draft, prefix, mask, ablate });
-    const held = this.held.value;
-    if (this.sees && held) {
-      if (held.size !== this.model?.picture?.size) await this.hold(held.file);
-      this.picture = this.held.value;
+    this.draft = isExample ? (this.examples[id]?.[0] ?? this.draft) : this.draft;
+    Object.assign(this.choice, { model: id, text: this.draft, prefix, mask, ablate });
+    const image = this.draftImage.value;
+    if (this.isCaptioner && image) {
+      if (image.size !== this.model?.picture?.size) await this.loadImage(image.file);
+      this.image = this.draftImage.value;
     }
-    await this.run();
+    await this.decode();
   }
 
-  /** Another text: what was forced or hidden was of the old one. */
-  async say(text: string): Promise<void> {
+  /** Submit another text. Forced and hidden tokens belonged to the old one and are dropped. */
+  async submitText(text: string): Promise<void> {
     this.draft = text;
     Object.assign(this.choice, { text, prefix: [], mask: [] });
-    await this.run();
+    await this.decode();
   }
 
-  /** Take a picture into the box, cut to what this model sees. */
-  async hold(file: Blob): Promise<void> {
+  /** Put an image into the input field, cropped for this model. */
+  async loadImage(file: Blob): Promise<void> {
     const size = this.model?.picture?.size;
-    this.problem = "";
-    if (size) await this.held.ask(() => cut(file, size), () => (this.problem = speech.words.notAPicture));
+    this.errorMessage = "";
+    const showError = () => (this.errorMessage = language.texts.unreadableImage);
+    if (size) await this.draftImage.load(() => prepareImage(file, size), showError);
   }
 
-  /** Say what is in the picture in the box. The first may be the one that a permalink is about and does not hold. */
-  async see(): Promise<void> {
-    const first = !this.picture;
-    this.picture = this.held.value;
-    if (!first) this.choice.prefix = [];
-    await this.run(first);
+  /** Submit the image in the input field. The first one may complete a permalink, whose selection is kept. */
+  async submitImage(): Promise<void> {
+    const isFirst = !this.image;
+    this.image = this.draftImage.value;
+    if (!isFirst) this.choice.prefix = [];
+    await this.decode(isFirst);
   }
 
-  /** Decode and look. A permalink's own selection is kept, else the first step of the best hypothesis is shown. */
-  async run(keep = false): Promise<void> {
+  /** Decode and show the result: the selected step and node if `keepSelection`, else the first step of the best hypothesis. */
+  async decode(keepSelection = false): Promise<void> {
     const { choice } = this;
-    this.problem = "";
-    this.saying = "";
-    if (!keep) Object.assign(choice, { step: 0, place: 0, node: "" });
+    this.errorMessage = "";
+    this.outputText = "";
+    if (!keepSelection) Object.assign(choice, { step: 0, place: 0, node: "" });
     const { model, text } = choice;
-    if (!model || !(this.sees ? this.picture : text.trim())) return this.clear();
-    if (this.sees) this.tokenized.clear();
-    else if (!(await this.tokenized.ask((signal) => api.tokenize(model, text, signal), this.fail))) return;
-    const trace = await this.decoded.ask(async (signal) => {
-      if (!this.writes && !this.sees && !this.whatIf()) {
-        const { beam, penalty: length_penalty } = choice;
-        const said = (text: string) => (this.saying = text);
-        await api.translate({ model, text, beam, length_penalty }, said, signal);
+    if (!model || !(this.isCaptioner ? this.image : text.trim())) return this.clearResults();
+    if (this.isCaptioner) this.tokenized.clear();
+    else if (!(await this.tokenized.load((signal) => api.tokenize(model, text, signal), this.reportError))) return;
+    const trace = await this.decoded.load(async (signal) => {
+      if (!this.isGenerator && !this.isCaptioner && !this.hasChanges) {
+        const showProgress = (output: string) => (this.outputText = output);
+        await api.translate({ model, text, ...this.searchSettings }, showProgress, signal);
       }
-      return this.traced(this.asking(), signal);
-    }, this.fail);
+      return this.requestTrace(this.traceRequest(), signal);
+    }, this.reportError);
     if (!trace) return;
-    this.saying = trace.hypotheses[trace.chosen]?.text ?? "";
+    this.outputText = trace.hypotheses[trace.chosen]?.text ?? "";
     if (choice.node) await this.showNode(choice.node, choice.step);
     else this.show(trace);
   }
 
-  /** There is nothing to look at. */
-  private clear(): void {
-    for (const answer of [this.tokenized, this.decoded, this.shown]) answer.clear();
+  private clearResults(): void {
+    for (const result of [this.tokenized, this.decoded, this.shown]) result.clear();
   }
 
-  whatIf(): boolean {
+  /** Whether tokens are forced or hidden, or heads switched off */
+  get hasChanges(): boolean {
     const { prefix, mask, ablate } = this.choice;
     return prefix.length + mask.length + ablate.length > 0;
   }
 
-  async traced(asked: TraceAsk, signal: AbortSignal): Promise<Trace> {
-    const trace = await api.trace(asked, signal);
-    if (!asked.pixels) return trace;
+  /** Request a trace. The regions of an image lose the mark of word beginnings that tokens have. */
+  async requestTrace(request: TraceRequest, signal: AbortSignal): Promise<Trace> {
+    const trace = await api.createTrace(request, signal);
+    if (!request.pixels) return trace;
     return { ...trace, source: trace.source.map((region) => ({ ...region, text: regionName(region.text) })) };
   }
 
-  private asking(): TraceAsk {
-    const { model, beam, penalty, prefix } = this.choice;
-    const usual = this.writes ? { max_len: WRITTEN } : { beam, length_penalty: penalty };
-    return { model, ...this.given, ...usual, ...(prefix.length ? { prefix: [...prefix] } : {}), ...this.changes() };
+  private traceRequest(): TraceRequest {
+    const { model, prefix } = this.choice;
+    const settings = this.isGenerator ? { max_len: MAX_NEW_TOKENS } : this.searchSettings;
+    const forced = prefix.length ? { prefix: [...prefix] } : {};
+    return { model, ...this.modelInput, ...settings, ...forced, ...this.maskAndAblation() };
   }
 
-  /** What the model is asked about */
-  get given(): Given {
-    return this.sees ? { pixels: this.picture?.pixels } : { text: this.choice.text };
+  /** The search settings that the user has changed. The server uses the model's own for those that are left out. */
+  get searchSettings(): { beam?: number; length_penalty?: number } {
+    const { beam, penalty } = this.choice;
+    return { ...(beam === null ? {} : { beam }), ...(penalty === null ? {} : { length_penalty: penalty }) };
   }
 
-  /** What is hidden, and what is switched off */
-  private changes(): { mask_src?: number[]; ablate?: string[] } {
+  /** The submitted text or image */
+  get modelInput(): ModelInput {
+    return this.isCaptioner ? { pixels: this.image?.pixels } : { text: this.choice.text };
+  }
+
+  private maskAndAblation(): { mask_src?: number[]; ablate?: string[] } {
     const { mask, ablate } = this.choice;
     return { ...(mask.length ? { mask_src: [...mask] } : {}), ...(ablate.length ? { ablate: [...ablate] } : {}) };
   }
 
   private show(trace: Trace): void {
-    this.shown.clear();
-    this.shown.value = trace;
+    this.shown.set(trace);
     const names = trace.sites.map((site) => site.name);
     const { choice } = this;
-    if (!names.includes(choice.site)) choice.site = ORDER.find((name) => names.includes(name)) ?? "cross";
+    if (!names.includes(choice.site)) choice.site = SITE_PREFERENCE.find((name) => names.includes(name)) ?? "cross";
     const site = trace.sites.find((site) => site.name === choice.site);
-    if (site) Object.assign(choice, within(site, choice));
+    if (site) Object.assign(choice, closestHead(site, choice));
     choice.step = Math.min(choice.step, this.lastStep);
   }
 
-  /** One past the last token, unless the text has ended there */
+  /** One past the last token, or the last token if it ends the text */
   get lastStep(): number {
     const target = this.shown.value?.target ?? [];
     return target.at(-1)?.text === "</s>" ? target.length - 1 : target.length;
   }
 
-  /** Look at a hypothesis of the beam: its own attention, and what would come next. */
+  /** Show a hypothesis of the beam: its attention, and the tokens that could come next. */
   async showNode(node: string, step?: number): Promise<void> {
     const beam = this.decoded.value?.beam;
     const path = beam ? pathTo(beam, node).map((candidate) => candidate.token.id) : [];
@@ -217,40 +229,40 @@ class Session {
       if (this.decoded.value) this.show(this.decoded.value);
       return;
     }
-    const target = path.slice(this.prompt);
-    const trace = await this.shown.ask((signal) => this.traced({ ...this.asking(), target }, signal), this.fail);
+    const request = { ...this.traceRequest(), target: path.slice(this.promptLength) };
+    const trace = await this.shown.load((signal) => this.requestTrace(request, signal), this.reportError);
     if (!trace) return;
     this.choice.step = step ?? path.length;
     this.show(trace);
   }
 
-  /** Make the output begin with what stands before this step and then this token; the step after it is next. */
-  async force(token: Token): Promise<void> {
+  /** Make the output begin with the tokens before the selected step and this token, and select the step after it. */
+  async forceToken(token: Token): Promise<void> {
     const { step } = this.choice;
     const before = this.shown.value?.target.slice(0, step) ?? [];
-    await this.what({ prefix: [...before, token].slice(this.prompt).map(({ id }) => id), step: step + 1 });
+    await this.change({ prefix: [...before, token].slice(this.promptLength).map(({ id }) => id), step: step + 1 });
   }
 
-  async toggleMask(place: number): Promise<void> {
-    await this.what({ mask: toggled(this.choice.mask, place) });
+  async toggleHidden(position: number): Promise<void> {
+    await this.change({ mask: toggle(this.choice.mask, position) });
   }
 
   async toggleHead(): Promise<void> {
     const { site, layer, head, ablate } = this.choice;
-    await this.what({ ablate: toggled(ablate, `${site}.${layer}.${head}`) });
+    await this.change({ ablate: toggle(ablate, `${site}.${layer}.${head}`) });
   }
 
-  async undo(): Promise<void> {
-    await this.what({ prefix: [], mask: [], ablate: [] });
+  async undoChanges(): Promise<void> {
+    await this.change({ prefix: [], mask: [], ablate: [] });
   }
 
-  /** What if? The search is another one then, and its nodes are others; step and head stay. */
-  private async what(changes: Partial<Choice>): Promise<void> {
+  /** Decode again under changed conditions. The search tree is a new one; the selected step and head are kept. */
+  private async change(changes: Partial<Choice>): Promise<void> {
     Object.assign(this.choice, changes, { node: "" });
-    await this.run(true);
+    await this.decode(true);
   }
 
-  select(site: SiteName, layer: number, head: number): void {
+  selectHead(site: SiteName, layer: number, head: number): void {
     Object.assign(this.choice, { site, layer, head });
   }
 
@@ -259,69 +271,74 @@ class Session {
     else this.choice.step = row;
   }
 
-  async loadThumbs(): Promise<void> {
-    const names = this.shown.value?.sites.map(({ name }) => this.thumbName(name)) ?? [];
-    if (names.length) await this.look(this.thumbs, ({ id }, signal) => api.tensors(id, { names, dtype: "u8" }, signal));
-    else this.thumbs.clear();
+  async loadThumbnails(): Promise<void> {
+    const names = this.shown.value?.sites.map(({ name }) => this.thumbnailName(name)) ?? [];
+    if (!names.length) return this.thumbnails.clear();
+    await this.loadFromTrace(this.thumbnails, ({ id }, signal) => api.fetchTensors(id, { names, dtype: "u8" }, signal));
   }
 
-  /** A thumbnail may be coarser than the map; over a picture every region has its place. */
-  thumbName(site: SiteName): string {
-    return this.sees && site === "cross" ? "cross.weights" : `${site}.thumb`;
+  /** The tensor to draw the thumbnails from. Over an image it is the full map, because thumbnails may be coarser. */
+  thumbnailName(site: SiteName): string {
+    return this.isCaptioner && site === "cross" ? "cross.weights" : `${site}.thumb`;
   }
 
   async loadWeights(): Promise<void> {
-    const site = this.site;
+    const { site } = this;
     if (!site) return this.weights.clear();
     const { layer, head } = this.choice;
-    await this.look(this.weights, (trace, signal) => weightsOf(trace, site, { layer, head }, signal));
+    await this.loadFromTrace(this.weights, (trace, signal) => fetchWeights(trace, site, { layer, head }, signal));
   }
 
   async loadNext(): Promise<void> {
     const trace = this.shown.value;
     if (!trace) return;
     const { model, step, temperature, topK, topP } = this.choice;
-    const given = this.writes ? { text: "" } : this.given; // what a writer has read is all in the prefix
+    const input = this.isGenerator ? { text: "" } : this.modelInput; // a language model's prompt is part of the target
     const prefix = trace.target.slice(0, step).map(({ id }) => id);
-    const cut = { ...(topK ? { top_k: topK } : {}), ...(topP < 1 ? { top_p: topP } : {}) };
-    const asked = { model, ...given, prefix, k: SHOWN, temperature, ...cut, ...this.changes() };
-    await this.next.ask((signal) => api.next(asked, signal), this.fail);
+    const filter = { ...(topK ? { top_k: topK } : {}), ...(topP < 1 ? { top_p: topP } : {}) };
+    const request = { model, ...input, prefix, k: NEXT_TOKENS, temperature, ...filter, ...this.maskAndAblation() };
+    await this.next.load((signal) => api.nextTokens(request, signal), this.reportError);
   }
 
-  async loadExplained(): Promise<void> {
-    const site = this.site;
-    if (!site) return this.explained.clear();
-    const { layer, head } = this.choice;
-    const query = this.query;
-    const named = this.sees && site.columns === "source" ? regionName : (text: string) => text;
-    await this.look(this.explained, async ({ id }, signal) => {
-      const found = worked(await api.explain({ trace: id, site: site.name, layer, head: Math.max(0, head), query }, signal));
-      return { ...found, columns: found.columns.map(named) };
+  async loadComputation(): Promise<void> {
+    const { site, query } = this;
+    if (!site) return this.computation.clear();
+    const { layer } = this.choice;
+    const head = Math.max(0, this.choice.head); // head 0 in the place of the mean
+    const name = this.isCaptioner && site.columns === "source" ? regionName : (text: string) => text;
+    await this.loadFromTrace(this.computation, async ({ id }, signal) => {
+      const computation = recomputeHead(await api.explain({ trace: id, site: site.name, layer, head, query }, signal));
+      return { ...computation, columns: computation.columns.map(name) };
     });
   }
 
-  /** Ask something of the trace that is shown; one that has expired is made again. */
-  private async look<T>(of: Latest<T>, question: (trace: Trace, signal: AbortSignal) => Promise<T>): Promise<void> {
+  /** Load something of the trace that is shown. If the server no longer has the trace, decode again. */
+  private async loadFromTrace<T>(
+    resource: Resource<T>,
+    fetchValue: (trace: Trace, signal: AbortSignal) => Promise<T>,
+  ): Promise<void> {
     const trace = this.shown.value;
     if (!trace) return;
-    await of.ask((signal) => question(trace, signal), (error) => {
-      if (error instanceof Problem && error.status === 404 && this.shown.value === trace) void this.run(true);
-      else this.fail(error);
+    await resource.load((signal) => fetchValue(trace, signal), (error) => {
+      const expired = error instanceof Problem && error.status === 404 && this.shown.value === trace;
+      if (expired) void this.decode(true);
+      else this.reportError(error);
     });
   }
 
-  readonly fail = (error: unknown): void => {
-    if (error instanceof Problem && error.status === 401) this.needsToken = true;
-    if (error instanceof TypeError) this.problem = speech.words.unreachable; // what fetch throws
-    else this.problem = error instanceof Error ? error.message : String(error);
+  readonly reportError = (error: unknown): void => {
+    if (error instanceof Problem && error.status === 401) this.needsAccessToken = true;
+    if (error instanceof TypeError) this.errorMessage = language.texts.unreachable; // fetch throws it on network errors
+    else this.errorMessage = error instanceof Error ? error.message : String(error);
   };
 
   get hash(): string {
-    return hashOf(this.choice);
+    return choiceToHash(this.choice);
   }
 }
 
-function toggled<T>(list: T[], item: T): T[] {
+/** The list without the item if it is in it, else with it */
+function toggle<T>(list: T[], item: T): T[] {
   return list.includes(item) ? list.filter((other) => other !== item) : [...list, item];
 }
 

@@ -1,0 +1,13 @@
+/** The language of the page: the browser's, until the user picks another. */
+import { en, type Texts } from "./en";
+import { fr } from "./fr";
+
+export const LANGUAGES = { en, fr };
+export type Language = keyof typeof LANGUAGES;
+
+class PageLanguage {
+  code = $state<Language>(navigator.language.startsWith("fr") ? "fr" : "en");
+  readonly texts = $derived<Texts>(LANGUAGES[this.code]);
+}
+
+export const language = new PageLanguage();

@@ -1,0 +1,105 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Model } from "../src/api/model";
+
+const translator = {
+  id: "demo",
+  kind: "encdec",
+  task: "translator",
+  languages: ["en", "fr"],
+  parameters: 1,
+  d_model: 4,
+  vocab: 9,
+  sites: {},
+  picture: null,
+} satisfies Model;
+const token = (text: string) => ({ id: 5, text, word: 0 });
+const trace = {
+  id: "trace",
+  model: "demo",
+  source: ["a", "b"].map(token),
+  target: [token("</s>")],
+  read: [token("<s>")],
+  hypotheses: [{ text: "oui", score: 0, log_prob: 0, tokens: [], node: "r" }],
+  chosen: 0,
+  sites: [],
+  beam: null,
+  cache: null,
+  expires: 1,
+};
+let requests: { path: string; body: Record<string, unknown> }[];
+
+/** A session with a server that has these models, opened with this hash */
+async function startSession(models: Partial<Model>[], hash = "#text=yes") {
+  const answers: Record<string, () => Response> = {
+    "v1/models": () => Response.json({ models: models.map((model) => ({ ...translator, ...model })), examples: {} }),
+    "v1/tokenize": () => Response.json({ tokens: [token("y")], merges: null }),
+    "v1/translate": () => new Response("event: done\ndata: {}\n\n"),
+    "v1/trace": () => Response.json(trace),
+    "v1/next": () => Response.json({ top: [], rest: 0, entropy: 0 }),
+  };
+  vi.stubGlobal("location", { hash });
+  vi.stubGlobal("fetch", async (path: string, { body }: { body?: string }) => {
+    requests.push({ path, body: body ? JSON.parse(body) : {} });
+    return answers[path]?.() ?? new Response(null, { status: 404 });
+  });
+  const { session } = await import("../src/state/session.svelte");
+  await session.start();
+  expect(session.errorMessage).toBe("");
+  return session;
+}
+const bodies = (...paths: string[]) => requests.filter(({ path }) => paths.includes(path)).map(({ body }) => body);
+
+beforeEach(() => {
+  requests = [];
+  vi.resetModules();
+  vi.stubGlobal("sessionStorage", { getItem: () => null });
+  vi.stubGlobal("navigator", { language: "en" });
+});
+afterEach(() => vi.unstubAllGlobals());
+
+test("the model's own beam and length penalty apply until the user changes them", async () => {
+  const session = await startSession([{ decode: { beam: 7, length_penalty: 0.6 } }]);
+  expect(bodies("v1/translate", "v1/trace")).toHaveLength(2);
+  for (const body of bodies("v1/translate", "v1/trace")) {
+    expect(body).not.toHaveProperty("beam");
+    expect(body).not.toHaveProperty("length_penalty");
+  }
+  expect(session.hash).not.toMatch(/beam|penalty/);
+
+  requests = [];
+  session.choice.beam = 2;
+  await session.decode();
+  expect(bodies("v1/translate", "v1/trace")).toMatchObject([{ beam: 2 }, { beam: 2 }]);
+  for (const body of bodies("v1/translate", "v1/trace")) expect(body).not.toHaveProperty("length_penalty");
+  expect(session.hash).toContain("beam=2");
+});
+
+test("a permalink with a beam and a length penalty is honoured, also the former default values", async () => {
+  await startSession([{}], "#text=yes&beam=4&penalty=1");
+  const settings = { beam: 4, length_penalty: 1 };
+  expect(bodies("v1/translate", "v1/trace")).toMatchObject([settings, settings]);
+});
+
+test.each([
+  [{ kind: "encdec", can_hide_tokens: false } as const, false],
+  [{ kind: "encdec", can_hide_tokens: true } as const, true],
+  [{ kind: "rnn", can_hide_tokens: true } as const, true],
+  [{ kind: "encdec" } as const, true],
+  [{ kind: "rnn" } as const, false],
+  [{ kind: "decoder" } as const, false],
+])("source tokens of %o can be hidden: %s", async (model, expected) => {
+  const session = await startSession([model], "#text=yes&mask=1");
+  expect(session.canHideTokens).toBe(expected);
+  expect(bodies("v1/trace")[0]?.mask_src).toEqual(expected ? [1] : undefined);
+});
+
+test("a language model continues its prompt, whatever the server calls the task", async () => {
+  for (const task of ["writer", "generator"]) {
+    vi.resetModules();
+    requests = [];
+    const session = await startSession([{ kind: "decoder", task: task as Model["task"] }]);
+    expect(session.isGenerator).toBe(true);
+    expect(bodies("v1/translate")).toEqual([]);
+    expect(bodies("v1/trace")).toMatchObject([{ text: "yes", max_len: 40 }]);
+  }
+});

@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { en } from "../src/i18n/en";
+import { fr } from "../src/i18n/fr";
+import { numberFormat, parseNumber } from "../src/i18n/number";
+
+const [english, french] = [numberFormat("en"), numberFormat("fr")];
+const NARROW = "\u202f";
+
+test("decimals have a point in English and a comma in French, a minus sign, and no sign before zero", () => {
+  expect([english.decimal(-1.23456), english.decimal(-Infinity), english.decimal(2, 1)]).toEqual(["−1.2346", "−∞", "2.0"]);
+  expect([french.decimal(-1.23456), french.decimal(Infinity), french.decimal(2, 1)]).toEqual(["−1,2346", "∞", "2,0"]);
+  expect([english.decimal(-0.00001), english.decimal(-0.00006)]).toEqual(["0.0000", "−0.0001"]);
+  expect([french.decimal(-0.00001), french.decimal(-0.00006)]).toEqual(["0,0000", "−0,0001"]);
+  expect([english.shortest(1), french.shortest(0.65)]).toEqual(["1", "0,65"]);
+});
+
+test("thousands are grouped by commas in English and narrow no-break spaces in French", () => {
+  expect([english.count(1234567), english.decimal(1234.5, 1)]).toEqual(["1,234,567", "1,234.5"]);
+  expect([french.count(1234567), french.decimal(1234.5, 1)]).toEqual([`1${NARROW}234${NARROW}567`, `1${NARROW}234,5`]);
+  expect([english.compact(2_140_000), french.compact(2_140_000)]).toEqual(["2.14M", "2,14\u00a0M"]);
+});
+
+test("small probabilities get more decimals, and French has a space before the percent sign", () => {
+  expect([0.5, 0.0123, 0.0001].map(english.percent)).toEqual(["50.0%", "1.23%", "0.010%"]);
+  const spaced = [0.5, 0.0123, 0.0001].map(french.percent);
+  expect(spaced.map((text) => text.replace(/[\u00a0\u202f]%$/, "_%"))).toEqual(["50,0_%", "1,23_%", "0,010_%"]);
+});
+
+test("the components of a vector are separated by semicolons where the comma is the decimal sign", () => {
+  expect(english.list([0.5, -1], 1)).toBe("0.5, −1.0");
+  expect(french.list([0.5, -1], 1)).toBe(`0,5${NARROW}; −1,0`);
+});
+
+test("differences are given by their order of magnitude", () => {
+  expect([english.magnitude(3.2e-7), french.magnitude(3.2e-7), english.magnitude(0)]).toEqual(["3e−7", "3e−7", "0"]);
+});
+
+test("numbers can be typed with a point or a comma", () => {
+  expect(["0.6", "0,6", " 1,5 ", "−2", "7"].map(parseNumber)).toEqual([0.6, 0.6, 1.5, -2, 7]);
+  expect(["", " ", "a", "1,2,3", "∞"].map(parseNumber)).toEqual([null, null, null, null, null]);
+});
+
+/** All texts of a language, those of functions for the given numbers */
+function textsOf(value: unknown, argument: number): string[] {
+  if (typeof value === "string") return [value];
+  if (typeof value === "function") return textsOf((value as (...args: number[]) => unknown)(...Array(4).fill(argument)), argument);
+  return Object.values(value as object).flatMap((each) => textsOf(each, argument));
+}
+const textsIn = ({ number: _, ...texts }: typeof en, argument: number) => textsOf(texts, argument);
+
+test("every language has all texts", () => {
+  const names = (value: unknown): string[] =>
+    typeof value === "object" && value !== null ? Object.entries(value).flatMap(([key, each]) => [key, ...names(each)]) : [];
+  expect(names(fr)).toEqual(names(en));
+  expect(textsIn(fr, 2)).toHaveLength(textsIn(en, 2).length);
+  expect(fr.translate).not.toBe(en.translate);
+});
+
+test("no French text has a decimal point, and no English one a decimal comma", () => {
+  const fraction = 0.123456;
+  expect(textsIn(fr, fraction).filter((text) => /\d\.\d/.test(text) && !text.includes(String(fraction)))).toEqual([]);
+  expect(textsIn(en, fraction).filter((text) => /\d,\d/.test(text))).toEqual([]);
+  expect(fr.attendsTo("a", "b", 0.25)).toContain("0,2500");
+  expect(fr.candidate("la", fr.states.kept, -1.5, -0.5)).toContain("−0,500");
+  expect(fr.lectureText.softmax(1.5, 2.25)).toMatch(/1,5000.*2,2500/);
+});
+
+test("French punctuation never begins a line", () => {
+  for (const argument of [1, 2]) expect(textsIn(fr, argument).filter((text) => / [;:?!»]|« /.test(text))).toEqual([]);
+});
+
+test("a count of one has its own form", () => {
+  expect([en.forcedTokens(1), en.forcedTokens(2)]).toEqual(["1 token forced", "2 tokens forced"]);
+  expect([fr.hiddenTokens(1), fr.hiddenTokens(2)]).toEqual(["1 jeton source masqué", "2 jetons source masqués"]);
+  expect(en.lectureText.mask(1)).toBe("1 key is masked: its score becomes −∞.");
+  expect(fr.lectureText.mask(3)).toContain("3 clés sont masquées");
+});
