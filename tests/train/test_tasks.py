@@ -141,9 +141,9 @@ def test_mistakes_give_one_line(writer: tuple[Path, Path], tmp_path: Path) -> No
     empty = tmp_path / "empty.txt"
     empty.write_text("")
     for arguments, words in (
-        (("translate", run, "--text", "x"), "is no translator"),
-        (("classify", run, "--text", "x"), "is no classifier"),
-        (("caption", run, text), "is no captioner"),
+        (("translate", run, "--text", "x"), "not a translator"),
+        (("classify", run, "--text", "x"), "not a classifier"),
+        (("caption", run, text), "not a captioner"),
         (("evaluate", run, tmp_path / "none.txt"), "no such file"),
         (("evaluate", run, text, "--stride", "65"), "stride of 65"),
         (("generate", run, "--temperature", "0"), "temperature"),

@@ -21,7 +21,7 @@ def caption(
     """Describe images in words."""
     from regard.pipelines.captioner import Captioner
 
-    captioner = load_kind(folder, Captioner, "captioner (--recipe caption)", device)
+    captioner = load_kind(folder, Captioner, device)
     options: dict[str, Any] = {"beam": beam} if beam else {}
     captions = captioner.caption(images, **options)
     with exit_on_closed_pipe():

@@ -16,7 +16,7 @@ def classify(
     """Print the label of each line of standard input."""
     from regard.pipelines.classifier import Classifier
 
-    classifier = load_kind(folder, Classifier, "classifier (--recipe classifier)", device)
+    classifier = load_kind(folder, Classifier, device)
     with exit_on_closed_pipe():
         for result in classifier.classify(list(input_texts(text))):
             row = {"text": result.text, "label": result.label, "probabilities": result.probabilities}

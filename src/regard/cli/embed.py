@@ -14,7 +14,7 @@ def embed(folder: ModelDirArgument, text: TextOption = None, device: DeviceOptio
     """Print a vector for each line of standard input, as a JSON list."""
     from regard.pipelines.classifier import Classifier
 
-    encoder = load_kind(folder, Classifier, "encoder (--recipe bert)", device)
+    encoder = load_kind(folder, Classifier, device)
     with exit_on_closed_pipe():
         for vector in encoder.embed(list(input_texts(text))):
             print_line(json.dumps([round(float(x), 6) for x in vector]))

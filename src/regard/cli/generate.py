@@ -38,7 +38,7 @@ def generate(
 
     if n_best > 1 and not beam:
         raise UserError("--n-best has no effect without --beam; add --beam")
-    generator = load_kind(folder, Generator, "language model (--recipe gpt)", device)
+    generator = load_kind(folder, Generator, device)
     prompt = decode_argument(prompt)
     with exit_on_closed_pipe():
         if next_:

@@ -26,11 +26,12 @@ def load_translator(*folders: Path, device: str | None) -> "Translator":
     return load.load_translator(*folders, device=check_device(device))
 
 
-def load_kind(folder: Path, kind: "type[PipelineT]", noun: str, device: str | None) -> "PipelineT":
-    """Load a model that must be of one kind; `noun` names the kind in the error message."""
+def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "PipelineT":
+    """Load a model that must be of one kind."""
     pipeline = load_any(folder, device)
     if not isinstance(pipeline, kind):
-        raise UserError(f"{folder}: is no {noun}")
+        hint = f"train one with --recipe {kind.example_recipe}"
+        raise UserError(f"{folder}: not a {kind.noun} but a {pipeline.noun}; {hint}")
     return pipeline
 
 
