@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention
 from regard.nn.feedforward import make_feed_forward
 from regard.nn.kv_cache import KeyValue
-from regard.nn.mixers import CausalMixer, Mixer, State
+from regard.nn.mixers import CausalMixer, Mixer, MixerStateT
 from regard.nn.residual import Residual
 
 
@@ -65,10 +65,10 @@ class HeadMasks(NamedTuple):
     cross: Tensor | None = None
 
 
-class DecoderLayer(nn.Module, Generic[State]):
+class DecoderLayer(nn.Module, Generic[MixerStateT]):
     """With `d_memory`, cross-attention to the source comes between the mixer and the feed-forward layer."""
 
-    def __init__(self, config: LayerConfig, mixer: CausalMixer[State], d_memory: int | None) -> None:
+    def __init__(self, config: LayerConfig, mixer: CausalMixer[MixerStateT], d_memory: int | None) -> None:
         super().__init__()
         self.mixer = mixer
         self.cross = None if d_memory is None else MultiHeadAttention(config.heads, d_memory)
@@ -98,11 +98,11 @@ class DecoderLayer(nn.Module, Generic[State]):
     def step(
         self,
         x: Tensor,
-        past: State,
+        past: MixerStateT,
         source: Source | None,
         mask: Tensor | None,
         head_masks: HeadMasks = HeadMasks(),
-    ) -> tuple[Tensor, State]:
+    ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [R, 1, D], given the mixer's state of earlier tokens"""
         y, past = self.mixer.step(self.mixer_residual.before(x), past, mask, head_masks.mixer)
         x = self.mixer_residual.after(x, y)

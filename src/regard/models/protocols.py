@@ -87,10 +87,10 @@ class DecoderState(Protocol):
         ...
 
 
-State = TypeVar("State", bound=DecoderState)
+DecoderStateT = TypeVar("DecoderStateT", bound=DecoderState)
 
 
-class Decoder(Protocol[State]):
+class Decoder(Protocol[DecoderStateT]):
     """Reads target tokens, with or without an encoded source."""
 
     d_out: int
@@ -100,11 +100,11 @@ class Decoder(Protocol[State]):
         self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
     ) -> Decoded: ...
 
-    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> State:
+    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> DecoderStateT:
         """Return the state before the first token, one row per sentence."""
         ...
 
-    def step(self, state: State, ids: Tensor) -> tuple[Tensor, State]:
+    def step(self, state: DecoderStateT, ids: Tensor) -> tuple[Tensor, DecoderStateT]:
         """Read one token per row, ids [R] → vectors [R, D] and the state after"""
         ...
 

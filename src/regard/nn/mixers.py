@@ -29,7 +29,7 @@ class MixerState(Protocol):
     def select(self, rows: Tensor) -> Self: ...
 
 
-State = TypeVar("State", bound=MixerState)
+MixerStateT = TypeVar("MixerStateT", bound=MixerState)
 
 
 class Mixer(Protocol):
@@ -42,16 +42,16 @@ class Mixer(Protocol):
         ...
 
 
-class CausalMixer(Mixer, Protocol[State]):
+class CausalMixer(Mixer, Protocol[MixerStateT]):
     """A mixer that sees earlier tokens only, and so can also process one token at a time."""
 
-    def start(self, rows: int, like: Tensor) -> State:
+    def start(self, rows: int, like: Tensor) -> MixerStateT:
         """Return the state before the first token, on the device and with the width of `like` [..., D]."""
         ...
 
     def step(
-        self, x: Tensor, state: State, mask: Tensor | None = None, head_mask: Tensor | None = None
-    ) -> tuple[Tensor, State]:
+        self, x: Tensor, state: MixerStateT, mask: Tensor | None = None, head_mask: Tensor | None = None
+    ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [B, 1, D] → y [B, 1, D] and the state after it"""
         ...
 

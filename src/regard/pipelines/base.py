@@ -115,8 +115,16 @@ class Pipeline(ABC):
         return self.clean(self.tgt_tokenizer.decode(ids))
 
     @abstractmethod
-    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
-        """Return the ids whose generation is recorded: those of `target`, or the model's own output."""
+    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
+        """Return the ids whose generation is recorded: those of `target`, or the model's own output of that rank."""
+
+    def output_text(self, source: str, target_ids: Sequence[int]) -> str:
+        """Return the output of the model for `source` as text."""
+        return self.decode_target(target_ids)
+
+    def thumbnail(self, source: Input, size: int) -> ImageArray | None:
+        """Return the input as a square image of `size` pixels per side; None for a text."""
+        return None
 
     def record(self, source: Input, target: str | None = None) -> AttentionRecord:
         """Record the attention of all layers and heads while the model processes `source`.
@@ -160,15 +168,17 @@ class Pipeline(ABC):
         """Most tokens that an input can have; None: no limit"""
         return self.traced_model.max_source_tokens
 
-    def _best_output(self, encoded: EncodedInput) -> list[int]:
-        """Decode with the model's own settings; return the ids of the best hypothesis."""
+    def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
+        """Decode with the model's own settings; return the ids of the hypothesis of that rank, 1 = best."""
         if not encoded.src_ids and not encoded.src.is_floating_point():
             raise UserError("the text is empty; give at least one word")
-        config = self.decode_config.model_copy(update={"n_best": 1})
+        config = self.decode_config.model_copy(update={"beam": max(self.decode_config.beam, rank), "n_best": rank})
         hypotheses = decode(self.model, encoded.batch(), config)[0]
         if not hypotheses:
             raise UserError(NO_HYPOTHESES)
-        return list(hypotheses[0].ids)
+        if len(hypotheses) < rank:
+            raise UserError(f"--rank {rank}: the search found {len(hypotheses)} outputs; choose a lower rank")
+        return list(hypotheses[rank - 1].ids)
 
 
 NO_HYPOTHESES = "the model returns no probabilities; its weights are damaged, or training diverged"

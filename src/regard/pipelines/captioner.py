@@ -91,8 +91,13 @@ class Captioner(Pipeline):
     def input_tokens(self, source: Input) -> list[str]:
         return []
 
-    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
-        return [*(self._best_output(encoded) if target is None else self.encode_target(target)), EOS]
+    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
+        if target is not None and rank > 1:
+            raise UserError("--rank selects one of the model's own outputs; leave it or --target out")
+        return [*(self._decode_ranked(encoded, rank) if target is None else self.encode_target(target)), EOS]
+
+    def thumbnail(self, source: Input, size: int) -> ImageArray | None:
+        return _load(source, size)
 
     def region_weights(self, record: AttentionRecord) -> RegionWeights:
         """Cross-attention of a record as maps over the image [layers, heads, tokens, rows, columns]"""

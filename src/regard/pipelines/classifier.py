@@ -80,13 +80,17 @@ class Classifier(Pipeline):
         """Tokenise a text; tokens that the model has no positions for are cut off."""
         return self.encode_ids(self._token_ids([as_text(source)])[0], hidden)
 
-    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
         """Return no ids: a classifier generates nothing."""
-        if target is not None:
-            raise UserError("a target is for translators and captioners; leave it out")
+        if target is not None or rank > 1:
+            raise UserError("--target and --rank are for translators and captioners; leave them out")
         if not encoded.src_ids:
             raise UserError("the text is empty; give at least one word")
         return []
+
+    def output_text(self, source: str, target_ids: Sequence[int]) -> str:
+        """Return the label, or for a model without labels the text itself."""
+        return self.classify([source])[0].label if self.model.predicts_label else source
 
     def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         ids = self.src_tokenizer.encode([self.clean(text) for text in texts])

@@ -73,10 +73,10 @@ class Generator(Pipeline):
         [ids] = self.tokenizer.encode([as_text(source)])
         return EncodedInput(self._no_source(), prefix=tuple(ids))
 
-    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
+    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
         """Return the ids of the text itself, up to the context."""
-        if target is not None:
-            raise UserError("a target is for translators and captioners; leave it out")
+        if target is not None or rank > 1:
+            raise UserError("--target and --rank are for translators and captioners; leave them out")
         if not encoded.prefix:
             raise UserError("the text is empty; give at least one word")
         return list(encoded.prefix[: self.context])

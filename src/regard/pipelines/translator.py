@@ -155,8 +155,10 @@ class Translator(Pipeline):
             prefixes = [prefix] * len(chunk) if prefix else None
             yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)  # type: ignore[arg-type]
 
-    def target_ids(self, encoded: EncodedInput, target: str | None = None) -> list[int]:
-        return [*(self._best_output(encoded) if target is None else self.encode_target(target)), EOS]
+    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
+        if target is not None and rank > 1:
+            raise UserError("--rank selects one of the model's own outputs; leave it or --target out")
+        return [*(self._decode_ranked(encoded, rank) if target is None else self.encode_target(target)), EOS]
 
     def attention_sites(self) -> dict[str, AttentionSite]:
         """A decoder-only translator has one causal self-attention over source and target, shown as three kinds."""

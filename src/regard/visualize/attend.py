@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.images import ImageArray, load_image
+from regard.data.images import ImageArray
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.models.record import KINDS, AttentionRecord
 from regard.pipelines.base import Pipeline
-from regard.pipelines.captioner import Captioner
-from regard.pipelines.classifier import Classifier
-from regard.pipelines.translator import Translator
 from regard.text.words import word_indices
 from regard.visualize.figure import undrawable
 from regard.visualize.grid import draw_grid
@@ -40,36 +37,16 @@ class AttendResult:
 def attend_to(pipeline: Pipeline, source: str, target: str | None = None, rank: int = 1) -> AttendResult:
     """Run a model on a text, or a captioner on an image file, and record its attention.
 
-    `target` is the output that the model is forced to generate, `rank` selects one of the best hypotheses.
+    `target` is an output that the model is forced to generate; `rank` selects one of its own best outputs.
     """
     if not source.strip():
         raise UserError("the text is empty; give at least one word")
-    if rank > 1 and (target is not None or not isinstance(pipeline, Translator)):
-        raise UserError("--rank selects one of a translator's own hypotheses; leave it out")
-    match pipeline:
-        case Translator() if rank > 1:
-            return _ranked_translation(pipeline, source, rank)
-        case Classifier(model=model) if model.predicts_label:
-            return AttendResult(source, pipeline.classify([source])[0].label, pipeline.record(source, target))
     encoded = pipeline.encode(source)
-    ids = pipeline.target_ids(encoded, target)
+    ids = pipeline.target_ids(encoded, target, rank)
     _, record = pipeline.trace(encoded, ids)
-    output = pipeline.decode_target(ids) if pipeline.generates else source
-    if isinstance(pipeline, Captioner):
-        return AttendResult(Path(source).name, output, record, load_image(Path(source), _IMAGE_SIZE))
-    return AttendResult(source, output, record)
-
-
-def _ranked_translation(translator: Translator, text: str, rank: int) -> AttendResult:
-    beam = max(translator.decode_config.beam, rank)
-    [translation] = translator.translate([text], attention=True, beam=beam, n_best=rank)
-    if len(translation.hypotheses) < rank:
-        raise UserError(
-            f"--rank {rank}: beam search found {len(translation.hypotheses)} translations; choose a lower rank"
-        )
-    chosen = translation.hypotheses[rank - 1]
-    assert chosen.attention is not None
-    return AttendResult(text, chosen.text, chosen.attention)
+    image = pipeline.thumbnail(source, _IMAGE_SIZE)
+    shown_source = source if image is None else Path(source).name
+    return AttendResult(shown_source, pipeline.output_text(source, ids), record, image)
 
 
 @dataclass(frozen=True)
