@@ -1,4 +1,4 @@
-/** The texts of the page in French. No-break spaces stand before ; : ? ! and inside « », as French typography asks. */
+/** The texts of the page in French. There are no-break spaces before ; : ? ! and inside « », as French typography requires. */
 import type { Texts } from "./en";
 import { numberFormat } from "./number";
 

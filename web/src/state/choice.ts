@@ -41,7 +41,7 @@ export interface Choice {
   pruned: boolean;
 }
 
-/** The value of `head` that stands for the mean of the layer's heads */
+/** The value of `head` that selects the mean of the layer's heads */
 export const MEAN_HEAD = -1;
 
 /** Tokens that a language model generates after the prompt */

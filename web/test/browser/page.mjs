@@ -1,0 +1,77 @@
+/** A browser with the page of the server under test, and what the tests need to know about it. */
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+export const [base = "http://127.0.0.1:8123", folder] = process.argv.slice(2);
+export const TEXT = process.env.TEXT ?? "the green witch arrived";
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const FLAGS = ["no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync"];
+
+export const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: FLAGS.map((flag) => `--${flag}`),
+});
+/** Requests to other origins */
+export const foreignRequests = [];
+/** Errors on the page and in its console */
+export const errors = [];
+
+/** Open the page with this hash in a browser context of its own. */
+export async function open(hash = "", options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
+  const page = Object.assign(await context.newPage(), { pending: 0 });
+  await page.route("**/*", (route) => {
+    const url = route.request().url();
+    if (url.startsWith(base) || url.startsWith("blob:") || url.startsWith("data:")) return route.continue();
+    foreignRequests.push(url);
+    return route.abort();
+  });
+  page.on("request", () => page.pending++);
+  for (const end of ["requestfinished", "requestfailed"]) page.on(end, () => page.pending--);
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  await page.goto(`${base}/${hash}`);
+  return page;
+}
+
+/** Wait until no request has been running for a while. */
+export async function settled(page) {
+  for (let quiet = 0; quiet < 5; quiet++) {
+    await page.waitForTimeout(50);
+    if (page.pending || (await page.locator(".progress.busy").count())) quiet = 0;
+  }
+}
+
+/** The serious and critical accessibility problems that axe finds */
+export async function accessibilityProblems(page) {
+  await page.evaluate(axe); // evaluated by the debugger, to which the page's content security policy does not apply
+  const results = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return results.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.slice(0, 5).map(({ html }) => html.slice(0, 140)).join(" | ")}`);
+}
+
+export async function screenshot(page, name) {
+  if (!folder) return;
+  mkdirSync(folder, { recursive: true });
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+}
+
+/** Click a save button of a panel; returns the path of the downloaded file. */
+export async function saveFile(page, panel, format) {
+  const download = page.waitForEvent("download");
+  await page.locator(`section[aria-labelledby=${panel}-title] .save-buttons button`, { hasText: format }).click();
+  return (await download).path();
+}
+
+/** The width of the page's content and of the window */
+export const widths = (page) => page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+
+export const outputText = (page) => page.locator(".output").first().innerText();
+export const badge = (page) => page.locator(".badge").innerText();
+/** The largest difference between page and server, as the page shows it */
+export const delta = async (page) => Number((await badge(page)).split("=")[1].trim().replace("−", "-"));
+
+export const listModels = async () => (await (await fetch(`${base}/v1/models`)).json()).models;
