@@ -10,7 +10,7 @@ from regard.pipelines.load import load_translator
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
 from regard.visualize.curves import draw_curves
-from regard.visualize.figure import can_draw
+from regard.visualize.figure import has_matplotlib
 from regard.visualize.heatmap import draw_heatmap
 
 RECIPE = "tiny"
@@ -64,5 +64,5 @@ def _draw_figures(out: Path, sentence: str) -> None:
     [translation] = load_translator(out, device="cpu").translate([sentence], attention=True)
     for path in draw_curves(out):
         print(f"learning curve: {path}")
-    if translation.attention and can_draw():
+    if translation.attention and has_matplotlib():
         print(f"attention map:  {draw_heatmap(translation.attention, out / 'attention.png')}")

@@ -198,7 +198,7 @@ def test_sentences_follow_the_figures() -> None:
 
 
 def test_without_matplotlib_there_is_a_page_without_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.labs.plot.can_draw", lambda: False)
+    monkeypatch.setattr("regard.labs.plot.has_matplotlib", lambda: False)
     found = LabResult(
         "Why?", "So.", (("a", "b"), ("x", "1")), ("One.", "Two.", "Three."), (LinePanel("t", "x", "y", [1], {"": [1]}),)
     )

@@ -15,8 +15,8 @@ from regard.text.labels import token_labels
 from regard.visualize import figure
 from regard.visualize.curves import draw_curves
 from regard.visualize.grid import draw_grid
-from regard.visualize.heatmap import MOST, draw_heatmap, map_of
-from regard.visualize.links import draw_links, links_of
+from regard.visualize.heatmap import MOST, draw_heatmap, mean_weights
+from regard.visualize.links import draw_links, select_links
 from regard.visualize.regions import caption_record, draw_regions, lit
 from regard.visualize.terminal import print_heatmap
 
@@ -90,13 +90,13 @@ def test_the_grid_has_a_panel_a_head(tmp_path: Path) -> None:
 
 def test_links_are_those_above_the_threshold_and_no_others(tmp_path: Path) -> None:
     record = random_record(("▁a", "▁b", "▁c", "</s>"), ("▁x", "▁y", "</s>"))
-    weights = map_of(record, "cross")
+    weights = mean_weights(record, "cross")
     for threshold in (0.0, 0.2, 0.5, 1.0):
         above = {(i, j) for i in range(3) for j in range(4) if weights[i, j] > threshold}
-        assert {(i, j) for i, j, _ in links_of(weights, threshold)} == above
+        assert {(i, j) for i, j, _ in select_links(weights, threshold)} == above
         _, ids = svg(draw_links(record, tmp_path / "links.svg", threshold=threshold))
         assert {name for name in ids if name.startswith("link-")} == {f"link-{i}-{j}" for i, j in above}
-    assert 0 < len(links_of(weights, 0.2)) < weights.size
+    assert 0 < len(select_links(weights, 0.2)) < weights.size
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_characters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch, 
 
     figure._fonts_for.cache_clear()
     monkeypatch.setattr(font_manager, "findSystemFonts", list)
-    assert figure.undrawable(["the 猫", "é שלום", "a🦜猫"]) == "猫🦜"
+    assert figure.characters_without_font(["the 猫", "é שלום", "a🦜猫"]) == "猫🦜"
     assert draw_heatmap(random_record(("▁猫",), ("▁🦜",)), tmp_path / "it.png").is_file()  # and no warning
     figure._fonts_for.cache_clear()
 
@@ -128,7 +128,7 @@ def test_another_font_draws_what_the_usual_one_lacks(monkeypatch: pytest.MonkeyP
     character = next(chr(c) for c in sorted(figure._glyphs(stix) - figure._glyphs(own)) if chr(c).isalpha())
     figure._fonts_for.cache_clear()
     monkeypatch.setattr(font_manager, "findSystemFonts", lambda: [own, stix])
-    assert figure.undrawable([character]) == ""
+    assert figure.characters_without_font([character]) == ""
     content = draw_heatmap(random_record((f"▁{character}",), ("▁a",)), tmp_path / "it.svg").read_text()
     families = {line.count("STIX") for line in content.splitlines() if f">{character}<" in line}
     assert families == {1} and content.count("STIX") == 1
@@ -171,7 +171,7 @@ def test_a_terminal_is_never_overrun(width: int) -> None:
 
 def test_narrow_cells_are_tenths_and_wide_ones_per_cent() -> None:
     record = random_record(tuple(f"▁column{i}" for i in range(12)), ("▁a", "▁b", "▁c"))
-    weights = map_of(record, "cross")
+    weights = mean_weights(record, "cross")
     narrow = terminal(record, 40)
     rows = [line.split()[-1] for line in narrow if re.match(r" *[abc] ", line)]
     expected = ["".join("·" if w < 0.1 else str(min(9, int(10 * w))) for w in row) for row in weights]

@@ -21,8 +21,8 @@ from regard.pipelines.translator import Candidate, Translation
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import ListTokenizer, TokenizerPair
 from regard.visualize import html_page as page
-from regard.visualize.heatmap import map_of
-from regard.visualize.html_page import Opening, page_of
+from regard.visualize.heatmap import mean_weights
+from regard.visualize.html_page import InitialView, render_page
 from tests.visualize.test_figures import random_record
 
 EVIL = ("▁</script>", "<b>", "▁<!--", "▁{{data}}", "▁&amp;", "</s>")
@@ -62,7 +62,7 @@ class Reader(HTMLParser):
 
 def test_the_page_holds_the_records_weights() -> None:
     record = random_record(SRC, TGT)
-    read = Reader(page_of(record, "the witch", "la sorcière", Opening("cross", layer=1, words=True)))
+    read = Reader(render_page(record, "the witch", "la sorcière", InitialView("cross", layer=1, words=True)))
     assert read.open == [] and read.count("script") == 2 and read.count("title") == 1
     for kind in KINDS:
         found = read.data["kinds"][kind]
@@ -81,13 +81,13 @@ def test_the_page_holds_the_records_weights() -> None:
 def test_a_model_without_a_kind_of_attention_has_a_page_without_it() -> None:
     record = random_record(SRC, TGT)
     alone = AttentionRecord(SRC, TGT, record.encoder[:0], record.decoder, record.cross[:0])
-    assert list(Reader(page_of(alone, "a", "b", Opening("decoder"))).data["kinds"]) == ["decoder"]
+    assert list(Reader(render_page(alone, "a", "b", InitialView("decoder"))).data["kinds"]) == ["decoder"]
     with pytest.raises(UserError, match="no cross attention"):
-        page_of(alone, "a", "b", Opening("cross"))
+        render_page(alone, "a", "b", InitialView("cross"))
 
 
 def test_the_page_asks_nothing_of_the_network() -> None:
-    content = page_of(random_record(SRC, TGT), "the witch", "la sorcière", Opening("cross"))
+    content = render_page(random_record(SRC, TGT), "the witch", "la sorcière", InitialView("cross"))
     assert set(re.findall(r"\w+://[^\"' ]*", content)) == {"http://www.w3.org/2000/svg"}
     read = Reader(content)
     assert not any({"src", "href"} & attributes.keys() for _, attributes in read.found)
@@ -98,7 +98,7 @@ def test_the_page_asks_nothing_of_the_network() -> None:
 def test_tokens_and_sentences_cannot_break_the_page() -> None:
     text = "</script><script>alert(1)</script> <b>{{data}}</b> <!-- \\u003c &amp;"
     plain, evil = (
-        Reader(page_of(random_record(tokens, tokens), said, said[::-1], Opening("cross")))
+        Reader(render_page(random_record(tokens, tokens), said, said[::-1], InitialView("cross")))
         for tokens, said in ((("▁a",) * 6, "a bc"), (EVIL, text))
     )
     assert [tag for tag, _ in evil.found] == [tag for tag, _ in plain.found] and evil.open == []
@@ -110,10 +110,10 @@ def test_a_page_of_too_many_weights_is_refused(monkeypatch: pytest.MonkeyPatch) 
     record = random_record(SRC, TGT)
     n = sum(record.weights(kind).size for kind in KINDS)
     monkeypatch.setattr(page, "MOST_CELLS", n)
-    page_of(record, "a", "b", Opening("cross"))
+    render_page(record, "a", "b", InitialView("cross"))
     monkeypatch.setattr(page, "MOST_CELLS", n - 1)
     with pytest.raises(UserError, match="split the text"):
-        page_of(record, "a", "b", Opening("cross"))
+        render_page(record, "a", "b", InitialView("cross"))
 
 
 def translation(record: AttentionRecord | None, source: str = "the <b>", text: str = "la & </p>") -> Translation:
@@ -126,7 +126,7 @@ def test_a_notebook_shows_the_pair_and_its_map() -> None:
     assert read.open == [] and read.count("script") == 0 and read.count("b") == 0
     assert "".join(read.texts["p"]) == "the <b>" and "".join(read.texts["strong"]) == "la & </p>"
     assert read.texts["th"] == ["the", "wit", "-ch", "</s>", "la", "sor", "-ci", "-ère", "</s>"]
-    assert [int(x) for x in read.texts["td"]] == [round(100 * float(w)) for w in map_of(record, "cross").flat]
+    assert [int(x) for x in read.texts["td"]] == [round(100 * float(w)) for w in mean_weights(record, "cross").flat]
     assert Reader(translation(None)._repr_html_()).count("table") == 0
     decoder_only = AttentionRecord(SRC, TGT, record.encoder[:0], record.decoder, record.cross[:0])
     assert Reader(translation(decoder_only)._repr_html_()).texts["th"][0] == "<s>"

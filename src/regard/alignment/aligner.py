@@ -1,4 +1,4 @@
-"""Word alignments read from cross-attention: which source words a target word comes from."""
+"""Turning cross-attention into word alignments: which source words each target word is linked to."""
 
 from collections.abc import Iterable
 
@@ -12,22 +12,25 @@ from regard.models.record import AttentionRecord
 
 
 class Aligner(Config):
-    """How attention becomes links. `regard align --choose` finds the best for a model."""
+    """The rule that turns attention into links. `regard align --choose` finds the best one for a model."""
 
     layer: int | None = Field(None, ge=0)
-    """None: the mean of all"""
+    """None: the mean of all layers"""
     head: int | None = Field(None, ge=0)
-    """None: the mean of all"""
+    """None: the mean of all heads"""
     threshold: float | None = Field(None, gt=0.0, le=1.0)
-    """Links are all source words with so much of a target word's attention; None: the one with most of it"""
+    """Link every source word that gets at least this much of a target word's attention; None: the one with the most"""
 
     def __call__(self, record: AttentionRecord) -> Links:
-        record.select(self.layer, self.head, "cross")  # refuses what is not there
-        return self.links(record.merge_words().cross)
+        """Return the links between the words of a record."""
+        record.select(self.layer, self.head, "cross")  # refuses a layer or head that does not exist
+        return self.links_from_weights(record.merge_words().cross)
 
-    def links(self, cross: NDArray[np.float32]) -> Links:
-        """cross [layers, heads, target words, source words]: summed over a source word's pieces, mean over a target
-        word's. Special tokens belong to no word, so that a row may sum to less than one."""
+    def links_from_weights(self, cross: NDArray[np.float32]) -> Links:
+        """Return the links for word weights [layers, heads, target words, source words].
+
+        Rows may sum to less than 1, because special tokens belong to no word (see `AttentionRecord.merge_words`).
+        """
         if not cross.size:
             return set()
         layers = slice(None) if self.layer is None else slice(self.layer, self.layer + 1)
@@ -38,6 +41,6 @@ class Aligner(Config):
         return {(int(i), int(j)) for j, i in zip(*np.nonzero(weights >= self.threshold), strict=True)}
 
 
-def moses(links: Iterable[tuple[int, int]]) -> str:
-    """`0-0 1-2`: source-target, from 0, in the order of the source"""
+def format_links(links: Iterable[tuple[int, int]]) -> str:
+    """Write links as Moses does: `0-0 1-2` (source-target, counted from 0), sorted by source word."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))

@@ -1,101 +1,83 @@
-"""Word alignments of given pairs: found by one model or by two, held against gold ones, and chosen by them."""
+"""Scoring word alignments against gold alignments, and finding the aligner that scores best."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from regard.alignment.align import NO_CROSS_ATTENTION
 from regard.alignment.aligner import Aligner
 from regard.data.word_alignments import GoldAlignment, Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
-from regard.pipelines.translator import Translator
 
-_NO_CROSS = "this model has no cross attention, and so no alignment"
 THRESHOLDS = (None, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 @dataclass(frozen=True)
-class AlignmentErrors:
-    """Found links against gold ones, over all sentences (Och & Ney 2003)."""
+class AlignmentScores:
+    """Link counts over all sentences, with alignment error rate, precision and recall (Och & Ney 2003).
 
-    found: int
-    sure: int
-    in_sure: int
-    in_possible: int
+    A are the predicted links, S the sure gold links and P the possible ones, which include S.
+    """
+
+    n_predicted: int
+    """|A|"""
+    n_sure: int
+    """|S|"""
+    n_in_sure: int
+    """|A ∩ S|"""
+    n_in_possible: int
+    """|A ∩ P|"""
 
     @classmethod
-    def of(cls, found: Sequence[Links], gold: Sequence[GoldAlignment]) -> "AlignmentErrors":
-        pairs = list(zip(found, gold, strict=True))
+    def of(cls, predicted: Sequence[Links], gold: Sequence[GoldAlignment]) -> "AlignmentScores":
+        """Count links of each sentence against its gold alignment."""
+        pairs = list(zip(predicted, gold, strict=True))
         return cls(
-            sum(len(links) for links, _ in pairs),
-            sum(len(right.sure) for _, right in pairs),
-            sum(len(links & right.sure) for links, right in pairs),
-            sum(len(links & right.possible) for links, right in pairs),
+            n_predicted=sum(len(links) for links, _ in pairs),
+            n_sure=sum(len(reference.sure) for _, reference in pairs),
+            n_in_sure=sum(len(links & reference.sure) for links, reference in pairs),
+            n_in_possible=sum(len(links & reference.possible) for links, reference in pairs),
         )
 
     @property
-    def rate(self) -> float:
+    def error_rate(self) -> float:
         """AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|); 0 is perfect"""
-        total = self.found + self.sure
-        return 1.0 - (self.in_sure + self.in_possible) / total if total else 0.0
+        total = self.n_predicted + self.n_sure
+        return 1.0 - (self.n_in_sure + self.n_in_possible) / total if total else 0.0
 
     @property
     def precision(self) -> float:
         """|A ∩ P| / |A|"""
-        return self.in_possible / self.found if self.found else 1.0
+        return self.n_in_possible / self.n_predicted if self.n_predicted else 1.0
 
     @property
     def recall(self) -> float:
         """|A ∩ S| / |S|"""
-        return self.in_sure / self.sure if self.sure else 1.0
+        return self.n_in_sure / self.n_sure if self.n_sure else 1.0
 
     def to_text(self) -> str:
-        return f"AER {self.rate:.4f}  precision {self.precision:.4f}  recall {self.recall:.4f}"
+        return f"AER {self.error_rate:.4f}  precision {self.precision:.4f}  recall {self.recall:.4f}"
 
     def to_json(self) -> dict[str, float]:
-        return {"aer": self.rate, "precision": self.precision, "recall": self.recall}
+        return {"aer": self.error_rate, "precision": self.precision, "recall": self.recall}
 
 
-def watch_pairs(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> Iterator[AttentionRecord]:
-    """Where the model looks while it is made to say each target"""
-    if len(sources) != len(targets):
-        raise UserError(
-            f"there are {len(sources):,} sources but {len(targets):,} targets; line n must belong to line n"
-        )
-    return (translator.record(source, target) for source, target in zip(sources, targets, strict=True))
+def rank_aligners(
+    records: Sequence[AttentionRecord], gold: Sequence[GoldAlignment]
+) -> list[tuple[Aligner, AlignmentScores]]:
+    """Score every possible aligner against gold alignments; the one with the lowest error rate comes first.
 
-
-def align_pairs(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str], reverse: Translator | None = None
-) -> Iterator[Links]:
-    """The links of each pair, as the translator's aligner reads them; with a model of the other direction, what both
-    find"""
-    found = _links(translator, sources, targets)
-    if reverse is None:
-        return found
-    back = _links(reverse, targets, sources)
-    return (intersection(links, other) for links, other in zip(found, back, strict=True))
-
-
-def _links(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Links]:
-    for record in watch_pairs(translator, sources, targets):
-        if not record.cross.size:
-            raise UserError(_NO_CROSS)
-        yield translator.aligner(record)
-
-
-def intersection(links: Links, reverse: Links) -> Links:
-    """What a model of the other direction found too; its links are the other way round"""
-    return {(i, j) for i, j in links if (j, i) in reverse}
-
-
-def choose(records: Sequence[AttentionRecord], gold: Sequence[GoldAlignment]) -> list[tuple[Aligner, AlignmentErrors]]:
-    """Every layer and head, each layer's mean and the mean of all, with every threshold; the best first"""
+    Tried are each head, the mean of each layer and the mean of all heads, with every threshold.
+    """
     if not records or not records[0].cross.size:
-        raise UserError(_NO_CROSS)
+        raise UserError(NO_CROSS_ATTENTION)
     n_layers, n_heads = records[0].cross.shape[:2]
-    places = [(None, None), *product(range(n_layers), (None, *range(n_heads)))]
-    aligners = [Aligner(layer=layer, head=head, threshold=t) for (layer, head), t in product(places, THRESHOLDS)]
-    merged = [record.merge_words().cross for record in records]  # once for all of them
-    found = [(aligner, AlignmentErrors.of([aligner.links(cross) for cross in merged], gold)) for aligner in aligners]
-    return sorted(found, key=lambda pair: pair[1].rate)
+    sites = [(None, None), *product(range(n_layers), (None, *range(n_heads)))]
+    aligners = [Aligner(layer=layer, head=head, threshold=t) for (layer, head), t in product(sites, THRESHOLDS)]
+    merged = [record.merge_words().cross for record in records]  # once for all aligners
+    scored = [
+        (aligner, AlignmentScores.of([aligner.links_from_weights(cross) for cross in merged], gold))
+        for aligner in aligners
+    ]
+    return sorted(scored, key=lambda pair: pair[1].error_rate)

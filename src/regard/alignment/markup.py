@@ -1,4 +1,4 @@
-"""What a translator need not understand is carried over by its alignment: markup, placeholders, unknown words."""
+"""Carrying tags, placeholders and unknown words from the source into the translation, guided by word alignment."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,62 +11,64 @@ from regard.text.words import is_unknown, join_pieces, word_indices
 
 
 @dataclass(frozen=True)
-class Transfer:
-    """What is carried over from the source."""
+class MarkupTransfer:
+    """Which parts of the source are copied into the translation instead of being translated."""
 
     markup: bool = False
-    """Tags and placeholders: taken out before, put back in after"""
+    """Tags and placeholders: removed before translation and put back afterwards"""
     unknown: bool = False
-    """Words that the model has no pieces for"""
+    """Words that the vocabulary does not cover"""
 
     def translate(self, translator: Translator, lines: Iterable[str], **options: object) -> Iterator[Translation]:
-        """`options` are those of Translator.stream"""
-        sources, again = tee(TaggedText.parse(line) if self.markup else TaggedText.untagged(line) for line in lines)
-        found = translator.stream((source.plain for source in sources), attention=True, **options)  # type: ignore[arg-type]
-        for marked, translation in zip(again, found, strict=False):
-            best = tuple(self.carried(marked, candidate, translator) for candidate in translation.hypotheses)
-            yield replace(translation, source=marked.text, hypotheses=best)
+        """Translate lines and carry markup and unknown words over; `options` are those of `Translator.stream`."""
+        parsed, remaining = tee(TaggedText.parse(line) if self.markup else TaggedText.untagged(line) for line in lines)
+        plain_lines = (text.plain for text in parsed)
+        translations = translator.stream(plain_lines, attention=True, **options)  # type: ignore[arg-type]
+        for tagged, translation in zip(remaining, translations, strict=False):
+            candidates = tuple(self.carry_over(tagged, c, translator) for c in translation.hypotheses)
+            yield replace(translation, source=tagged.text, hypotheses=candidates)
 
-    def carried(self, marked: TaggedText, candidate: Candidate, translator: Translator) -> Candidate:
-        """The candidate, which has its attention, with what belongs into it"""
-        record, source, words = candidate.attention, marked.plain.split(), candidate.text.split()
-        if record is None or not record.cross.size:  # of an empty line, or a model that does not attend
-            return replace(candidate, text=marked.restore(words, _spread(range(len(source)), len(words))))
-        aligned = _sources(record, translator, len(source))
+    def carry_over(self, tagged: TaggedText, candidate: Candidate, translator: Translator) -> Candidate:
+        """Return a translation of the plain text, recorded with attention, with the markup put back in."""
+        record, source, words = candidate.attention, tagged.plain.split(), candidate.text.split()
+        if record is None or not record.cross.size:  # an empty line, or a model without cross-attention
+            return replace(candidate, text=tagged.restore(words, _resample(range(len(source)), len(words))))
+        source_words = _source_words(record, translator, len(source))
         if self.unknown:
-            words, aligned = _with_copies(record, words, aligned, source)
-            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
-        return replace(candidate, text=marked.restore(words, _spread(aligned, len(words))))
+            words, source_words = _copy_unknown(record, words, source_words, source)
+            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(source_words))))
+        return replace(candidate, text=tagged.restore(words, _resample(source_words, len(words))))
 
 
-def _sources(record: AttentionRecord, translator: Translator, n_source: int) -> list[int]:
-    """Of each target word, the number of the source word that it comes from, among `n_source`"""
-    strongest = translator.aligner.model_copy(update={"threshold": None})
-    known = len(record.merge_words().source_tokens)
-    by_target = {j: i for i, j in strongest(record)}
-    return [_stretched(by_target[j], n_source, known) for j in sorted(by_target)]
+def _source_words(record: AttentionRecord, translator: Translator, n_source: int) -> list[int]:
+    """Return the index of the source word that each target word is aligned with, out of `n_source` words."""
+    one_per_word = translator.aligner.model_copy(update={"threshold": None})
+    n_merged = len(record.merge_words().source_tokens)
+    source_of = {j: i for i, j in one_per_word(record)}
+    return [_rescale(source_of[j], n_merged, n_source) for j in sorted(source_of)]
 
 
-def _with_copies(
-    record: AttentionRecord, words: list[str], aligned: list[int], source: Sequence[str]
+def _copy_unknown(
+    record: AttentionRecord, words: list[str], source_words: list[int], source: Sequence[str]
 ) -> tuple[list[str], list[int]]:
-    """Unknown words, and those that come from unknown ones, as they stand in the source; each of them once in a row"""
-    groups = _grouped(record.target_tokens)
-    strange = {_stretched(i, len(source), n) for i, n in _unknown(record.source_tokens)}
-    if not strange and not any(map(is_unknown, record.target_tokens)):
-        return words, aligned
-    copied, kept = list[str](), list[int]()
-    for group, i in zip(groups, aligned, strict=True):
-        copies = any(map(is_unknown, group)) or i in strange
-        if copies and kept and kept[-1] == i and copied[-1] == source[i]:
+    """Replace unknown target words, and those aligned with unknown source words, by the source word.
+
+    Consecutive copies of one source word become a single copy. Returns the words and their source words.
+    """
+    unknown_sources = _unknown_words(record.source_tokens, len(source))
+    if not unknown_sources and not any(map(is_unknown, record.target_tokens)):
+        return words, source_words
+    new_words, new_sources = list[str](), list[int]()
+    for pieces, i in zip(_pieces_per_word(record.target_tokens), source_words, strict=True):
+        is_copy = any(map(is_unknown, pieces)) or i in unknown_sources
+        if is_copy and new_sources and new_sources[-1] == i and new_words[-1] == source[i]:
             continue
-        copied.append(source[i] if copies else join_pieces(group))
-        kept.append(i)
-    return copied, kept
+        new_words.append(source[i] if is_copy else join_pieces(pieces))
+        new_sources.append(i)
+    return new_words, new_sources
 
 
-def _grouped(tokens: Sequence[str]) -> list[list[str]]:
-    """The tokens of each word"""
+def _pieces_per_word(tokens: Sequence[str]) -> list[list[str]]:
     groups: dict[int, list[str]] = {}
     for token, word in zip(tokens, word_indices(tokens), strict=True):
         if word >= 0:
@@ -74,17 +76,21 @@ def _grouped(tokens: Sequence[str]) -> list[list[str]]:
     return list(groups.values())
 
 
-def _unknown(tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """(word, of how many): those with a piece that the vocabulary does not have"""
-    groups = _grouped(tokens)
-    return [(i, len(groups)) for i, group in enumerate(groups) if any(map(is_unknown, group))]
+def _unknown_words(tokens: Sequence[str], n_words: int) -> set[int]:
+    """Return the indices, out of `n_words`, of words with a piece that the vocabulary does not have."""
+    groups = _pieces_per_word(tokens)
+    unknown = (i for i, pieces in enumerate(groups) if any(map(is_unknown, pieces)))
+    return {_rescale(i, len(groups), n_words) for i in unknown}
 
 
-def _spread(numbers: Sequence[int], n: int) -> list[int]:
-    """n of them, in their order"""
-    return [numbers[_stretched(j, len(numbers), n)] for j in range(n)]
+def _resample(indices: Sequence[int], n: int) -> list[int]:
+    """Return n of the indices at even distances, repeating some if there are fewer than n."""
+    return [indices[_rescale(j, n, len(indices))] for j in range(n)]
 
 
-def _stretched(i: int, n: int, of: int) -> int:
-    """Word i of `of` as one of n: where two ways to count words disagree, by its place"""
-    return i if n == of else min(n - 1, i * n // max(1, of))
+def _rescale(i: int, n_from: int, n_to: int) -> int:
+    """Map word i of `n_from` to one of `n_to` by its relative position.
+
+    Used because words of the text and words merged from tokens are sometimes counted differently.
+    """
+    return i if n_from == n_to else min(n_to - 1, i * n_to // max(1, n_from))

@@ -50,8 +50,8 @@ def align(
 
     Prints one line per pair, for example 0-0 1-2: source and target word of each link, counted from 0.
     """
-    from regard.alignment.aligner import Aligner, moses
-    from regard.alignment.evaluate import align_pairs
+    from regard.alignment.align import align_pairs
+    from regard.alignment.aligner import Aligner, format_links
     from regard.evaluate.translation import read_test_set
 
     pairs = read_test_set(src, tgt)
@@ -66,19 +66,20 @@ def align(
     other = load_translator(reverse, device=device) if reverse else None
     with exit_on_closed_pipe():
         for links in align_pairs(translator, pairs.sources, pairs.references, other):
-            print_line(moses(links))
+            print_line(format_links(links))
 
 
 def _choose_aligner(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:
     """Print the best aligners and store the first in the model directory."""
-    from regard.alignment.evaluate import choose, watch_pairs
+    from regard.alignment.align import record_pairs
+    from regard.alignment.evaluate import rank_aligners
     from regard.bundle import save_alignment
     from regard.data.word_alignments import read_alignments
 
     gold = read_alignments(gold_file, len(pairs.sources))
-    ranked = choose(list(watch_pairs(translator, pairs.sources, pairs.references)), gold)
-    for aligner, errors in ranked[:_N_PRINTED]:
-        print_line(f"{_describe(aligner):40}{errors.to_text()}")
+    ranked = rank_aligners(list(record_pairs(translator, pairs.sources, pairs.references)), gold)
+    for aligner, scores in ranked[:_N_PRINTED]:
+        print_line(f"{_describe(aligner):40}{scores.to_text()}")
     save_alignment(folder, ranked[0][0])
     print_line(f"{folder}: aligns by {_describe(ranked[0][0])}")
 

@@ -44,10 +44,10 @@ def attend(
 
     Draws a figure, writes a web page or data, or prints a map in the terminal.
     """
-    from regard.visualize.attend import View, attend_to, check_out
+    from regard.visualize.attend import View, attend_to, check_output
 
     options = View(kind, layer, head, words, view, **({} if threshold is None else {"threshold": threshold}))
-    check_out(out, options)
+    check_output(out, options)
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
     pipeline = load_any(folder, device)
     tokens = pipeline.input_tokens(sentence)

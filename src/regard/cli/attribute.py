@@ -29,15 +29,15 @@ def attribute(
 
     Both estimate how much each source token contributed to each target token.
     """
-    from regard.visualize.attribution import side_by_side
-    from regard.visualize.heatmap import check_fits
+    from regard.visualize.attribution import compare_methods
+    from regard.visualize.heatmap import check_token_count
 
     check_out_file(out, (".png", ".svg", ".json"))
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
     translator = load_translator(folder, device=device)
-    check_fits(len(translator.input_tokens(sentence)))
+    check_token_count(len(translator.input_tokens(sentence)))
     translation = translator.translate([sentence])[0].text if target is None else target
-    records = side_by_side(translator, sentence, translation)
+    records = compare_methods(translator, sentence, translation)
     if words:
         records = {method: record.merge_words() for method, record in records.items()}
     print_line(translation)

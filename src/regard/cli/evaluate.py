@@ -13,7 +13,7 @@ from regard.cli.pipeline import check_device, load_translator
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.alignment.evaluate import AlignmentErrors
+    from regard.alignment.evaluate import AlignmentScores
     from regard.evaluate.translation import TestSet
     from regard.pipelines.translator import Translator
 
@@ -84,16 +84,20 @@ def evaluate(
         raise UserError(f"got {len(files)} test files; give SRC and REF, or one file")
     test_set, translator = read_test_set(*files), load_translator(folder, device=device)
     other = load_translator(baseline, device=device) if baseline else None
-    errors = _alignment_errors(translator, test_set, alignments) if alignments else None
+    alignment_scores = _score_alignment(translator, test_set, alignments) if alignments else None
     options = ScoreOptions(tokenize, lowercase)
     evaluation = run_evaluation(translator, test_set, options, other, {"beam": beam} if beam else {})
     if output:
         write_atomically(output, "".join(line + "\n" for line in evaluation.hypotheses).encode())
     if as_json:
-        tree = evaluation.to_json() | ({"alignment": errors.to_json()} if errors else {})
+        tree = evaluation.to_json() | ({"alignment": alignment_scores.to_json()} if alignment_scores else {})
         print_line(json.dumps(tree, ensure_ascii=False, indent=2))
     else:
-        print_line("\n".join([evaluation.to_text(), *(["", f"alignment   {errors.to_text()}"] if errors else [])]))
+        print_line(
+            "\n".join(
+                [evaluation.to_text(), *(["", f"alignment   {alignment_scores.to_text()}"] if alignment_scores else [])]
+            )
+        )
 
 
 def _reject_unused(n_files: int, for_pairs: dict[str, Any], for_one_file: dict[str, Any]) -> None:
@@ -104,9 +108,10 @@ def _reject_unused(n_files: int, for_pairs: dict[str, Any], for_one_file: dict[s
         raise UserError(f"{unused} has no effect with {files}; leave it out")
 
 
-def _alignment_errors(translator: "Translator", test_set: "TestSet", path: Path) -> "AlignmentErrors":
-    from regard.alignment.evaluate import AlignmentErrors, align_pairs
+def _score_alignment(translator: "Translator", test_set: "TestSet", path: Path) -> "AlignmentScores":
+    from regard.alignment.align import align_pairs
+    from regard.alignment.evaluate import AlignmentScores
     from regard.data.word_alignments import read_alignments
 
     gold = read_alignments(path, len(test_set.sources))
-    return AlignmentErrors.of(list(align_pairs(translator, test_set.sources, test_set.references)), gold)
+    return AlignmentScores.of(list(align_pairs(translator, test_set.sources, test_set.references)), gold)

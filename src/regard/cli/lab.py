@@ -33,7 +33,7 @@ def lab(
     """
     from regard.labs import LABS, lab_named
     from regard.labs.report import save_index, save_session, to_text
-    from regard.visualize.figure import can_draw
+    from regard.visualize.figure import has_matplotlib
 
     if name is None:
         print_line(_list_labs())
@@ -51,7 +51,7 @@ def lab(
         print_line(str(save_index(runs, out)))
     if quick:
         print_line("--quick hardly trains: run the lab without it for an answer")
-    if not can_draw():
+    if not has_matplotlib():
         print_line("no plots: drawing needs a package: pip install 'regard[plot]'")
 
 

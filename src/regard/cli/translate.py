@@ -16,7 +16,7 @@ from regard.cli.pipeline import load_translator
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.alignment.markup import Transfer
+    from regard.alignment.markup import MarkupTransfer
     from regard.pipelines.translator import Candidate, Translation, Translator
 
 _LINES_AT_ONCE = 256
@@ -76,7 +76,7 @@ def translate(
     device: DeviceOption = None,
 ) -> None:
     """Translate standard input to standard output, line by line."""
-    from regard.alignment.markup import Transfer
+    from regard.alignment.markup import MarkupTransfer
 
     sampling = _without_none(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if sampling and not sample:
@@ -95,7 +95,7 @@ def translate(
     if n_best and beam is None and not sample:
         options["beam"] = max(translator.decode_config.beam, n_best)
     formatter = _Formatter(bool(n_best), alignment, as_json)
-    transfer = Transfer(markup, copy_unknown)
+    transfer = MarkupTransfer(markup, copy_unknown)
     with exit_on_closed_pipe():
         for translation in _translate_all(translator, text, transfer, alignment, options):
             print_line(formatter(translation))
@@ -106,7 +106,11 @@ def _without_none(**options: Any) -> dict[str, Any]:
 
 
 def _translate_all(
-    translator: "Translator", texts: list[str] | None, transfer: "Transfer", attention: bool, options: dict[str, Any]
+    translator: "Translator",
+    texts: list[str] | None,
+    transfer: "MarkupTransfer",
+    attention: bool,
+    options: dict[str, Any],
 ) -> Iterator["Translation"]:
     lines = input_texts(texts)
     # A person at a terminal waits for each line; a file is faster in large batches.
@@ -131,10 +135,10 @@ class _Formatter:
         return "\n".join(self._line(candidate) for candidate in candidates)
 
     def _line(self, candidate: "Candidate") -> str:
-        from regard.alignment.aligner import moses
+        from regard.alignment.aligner import format_links
 
         line = f"{candidate.score:.4f}\t{candidate.text}" if self.scores else candidate.text
-        return f"{line} ||| {moses(_links(candidate))}" if self.alignment else line
+        return f"{line} ||| {format_links(_links(candidate))}" if self.alignment else line
 
     def _json(self, translation: "Translation") -> str:
         hypotheses: list[dict[str, Any]] = [

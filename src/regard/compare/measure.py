@@ -11,8 +11,9 @@ from typing import TypedDict
 
 import torch
 
+from regard.alignment.align import record_pairs
 from regard.alignment.aligner import Aligner
-from regard.alignment.evaluate import AlignmentErrors, watch_pairs
+from regard.alignment.evaluate import AlignmentScores
 from regard.data.word_alignments import read_alignments
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import ScoreOptions, score_texts
@@ -134,12 +135,12 @@ def measure(translator: Translator, test: TestPlan, output: Path) -> ResultRow:
 def alignment_error_rates(translator: Translator, test_set: TestSet, path: Path) -> ResultRow:
     """Return `aer`, for the mean over all layers and heads, and `aer_by_layer`, both with the reference as output."""
     gold = read_alignments(path, len(test_set.sources))
-    records = list(watch_pairs(translator, test_set.sources, test_set.references))
+    records = list(record_pairs(translator, test_set.sources, test_set.references))
     n_layers = len(records[0].cross)
     if not n_layers:
         return {"aer": None, "aer_by_layer": []}
     aligners = [Aligner(), *(Aligner(layer=layer) for layer in range(n_layers))]
-    rates = [AlignmentErrors.of([aligner(record) for record in records], gold).rate for aligner in aligners]
+    rates = [AlignmentScores.of([aligner(record) for record in records], gold).error_rate for aligner in aligners]
     return {"aer": rates[0], "aer_by_layer": rates[1:]}
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from regard.compare.measure import ResultRow
 from regard.files import write_atomically
-from regard.visualize.figure import can_draw, new_figure, save_figure
+from regard.visualize.figure import has_matplotlib, new_figure, save_figure
 
 _MARKERS = "osD^vP*X"
 
@@ -84,7 +84,7 @@ def draw_report(rows: Sequence[ResultRow], path: Path) -> list[Path]:
     The score is the percentage of exact matches, or BLEU if no model has at least 5 % of them.
     """
     good = [row for row in rows if "error" not in row]
-    if not good or not can_draw():
+    if not good or not has_matplotlib():
         return []
     key: ScoreKey = "exact" if max(row["exact"] for row in good) >= 5 else "bleu"
     names = [_axis_label(row["model"]) for row in good]

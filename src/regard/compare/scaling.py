@@ -17,7 +17,7 @@ from regard.nn.attention import Heads, SelfAttention
 from regard.nn.mixers import LinearAttention, StateSpace
 from regard.nn.recurrent import Recurrent
 from regard.pipelines.base import device_named
-from regard.visualize.figure import can_draw, new_figure, save_figure
+from regard.visualize.figure import has_matplotlib, new_figure, save_figure
 
 D_MODEL, N_HEADS = 64, 4
 _REPEATS = 5
@@ -180,7 +180,7 @@ def to_text(curves: Sequence[ScalingCurve]) -> str:
 
 def draw_scaling(curves: Sequence[ScalingCurve], folder: Path) -> list[Path]:
     """Draw time and memory by length, with logarithmic axes."""
-    if not can_draw():
+    if not has_matplotlib():
         return []
     figure = new_figure(9.5, 4.0)
     times, memories = figure.subplots(1, 2)

@@ -8,7 +8,7 @@ from regard.explain.explanation import Explanation, Step, Table
 from regard.explain.formula import Formula
 from regard.explain.number_format import remark, shown, words
 from regard.explain.plot import svg
-from regard.visualize.figure import can_draw
+from regard.visualize.figure import has_matplotlib
 
 _MOST_COLUMNS = 24  # the page scrolls a wide table sideways
 
@@ -100,7 +100,7 @@ def _cell(tag: str, text: str, word: bool) -> str:
 
 def _picture(worked: Explanation) -> Iterator[str]:
     """As it is drawn in a file, without what a file needs around it; none where matplotlib is not installed"""
-    if worked.picture is None or not can_draw():
+    if worked.picture is None or not has_matplotlib():
         return
     drawn = svg(worked.picture)
     inside = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)

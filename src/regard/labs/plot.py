@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.labs.result import ArrowPanel, BarPanel, LabResult, LinePanel, MatrixPanel, Panel
-from regard.visualize.figure import can_draw, new_figure, save_figure
+from regard.visualize.figure import has_matplotlib, new_figure, save_figure
 
 _HEIGHT = 3.6
 _MARKERS = "osD^"
@@ -14,7 +14,7 @@ _WIDTHS: dict[type[Panel], float] = {LinePanel: 4.2, BarPanel: 5.0, MatrixPanel:
 
 def draw_lab(found: LabResult, path: Path) -> list[Path]:
     """`path`.png and .svg; nothing where matplotlib is not installed"""
-    if not can_draw():
+    if not has_matplotlib():
         return []
     widths = [_WIDTHS[type(panel)] for panel in found.panels]
     figure = new_figure(max(6.0, sum(widths)), _HEIGHT)

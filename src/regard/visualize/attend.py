@@ -9,10 +9,10 @@ from regard.files import write_atomically
 from regard.models.record import KINDS, AttentionRecord
 from regard.pipelines.base import Pipeline
 from regard.text.words import word_indices
-from regard.visualize.figure import undrawable
+from regard.visualize.figure import characters_without_font
 from regard.visualize.grid import draw_grid
-from regard.visualize.heatmap import check_fits, draw_heatmap, heads_of
-from regard.visualize.html_page import Opening, check_cells, page_of
+from regard.visualize.heatmap import check_token_count, draw_heatmap, head_weights
+from regard.visualize.html_page import InitialView, check_weight_count, render_page
 from regard.visualize.links import THRESHOLD, draw_links
 from regard.visualize.regions import draw_regions
 
@@ -67,16 +67,16 @@ class View:
         """Refuse an input that is too large to show, before the model runs."""
         n = len({word for word in word_indices(tokens) if word >= 0} if self.words else tokens)
         if out is None or out.suffix in FIGURES:
-            check_fits(n)
+            check_token_count(n)
         elif out.suffix == ".html":
-            check_cells(n * n)
+            check_weight_count(n * n)
         elif n > (limit := _MAX_TOKENS[out.suffix]):
             raise UserError(f"{n:,} tokens are too many for {out.suffix}, which holds {limit:,}; split the text")
 
     def kind_in(self, record: AttentionRecord) -> str:
         """Return the kind to show; refuse one that the model does not have."""
         kind = self.kind or next((kind for kind in reversed(KINDS) if record.weights(kind).size), "cross")
-        heads_of(record, kind)
+        head_weights(record, kind)
         return kind
 
     def select(self, record: AttentionRecord) -> AttentionRecord:
@@ -97,7 +97,7 @@ class View:
         return f"{kind} attention, {heads}"
 
 
-def check_out(out: Path | None, view: View) -> None:
+def check_output(out: Path | None, view: View) -> None:
     """Refuse an output file that cannot be written or cannot show the chosen layout."""
     if out and (out.suffix not in FORMATS or not out.parent.is_dir()):
         raise UserError(f"--out {out}: must be a file {', '.join(FORMATS)} in a folder that exists")
@@ -121,8 +121,8 @@ def save_view(result: AttendResult, view: View, out: Path) -> Path:
         case ".safetensors":
             write_atomically(out, part.to_safetensors())
         case ".html":
-            opening = Opening(kind, view.layer, view.head, view.words, layout, view.threshold)
-            page = page_of(result.record, result.source, result.output, opening, result.image)
+            opening = InitialView(kind, view.layer, view.head, view.words, layout, view.threshold)
+            page = render_page(result.record, result.source, result.output, opening, result.image)
             write_atomically(out, page.encode())
         case _:
             _draw(part, kind, layout, view, result, out)
@@ -146,4 +146,4 @@ def _draw(part: AttentionRecord, kind: str, layout: str, view: View, result: Att
 def missing_characters(result: AttendResult, view: View, out: Path) -> str:
     """Return the characters that the figure lacks because no installed font has them."""
     tokens = view.select(result.record).axis_tokens(view.kind_in(result.record))
-    return undrawable(token for side in tokens for token in side) if out.suffix == ".png" else ""
+    return characters_without_font(token for side in tokens for token in side) if out.suffix == ".png" else ""

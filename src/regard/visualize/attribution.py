@@ -49,7 +49,7 @@ class Attribution:
         return AttentionRecord(self.source_tokens, self.target_tokens, encoder, decoder, self.shares[None, None])
 
 
-def side_by_side(translator: Translator, source: str, target: str) -> dict[str, AttentionRecord]:
+def compare_methods(translator: Translator, source: str, target: str) -> dict[str, AttentionRecord]:
     """Attention (the mean of all heads) and the shares of each attribution, by their methods"""
     attention = translator.record(source, target)
     found = {method: attribute(translator, source, target, method).record for method in ("gradient", "integrated")}

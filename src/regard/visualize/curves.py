@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.train.log import read_metrics
-from regard.visualize.figure import can_draw, new_figure, save_figure
+from regard.visualize.figure import has_matplotlib, new_figure, save_figure
 
 
 def draw_curves(run: Path) -> list[Path]:
     """curves.png and curves.svg in the run's folder; nothing where matplotlib is not installed."""
-    if not can_draw():
+    if not has_matplotlib():
         return []
     rows = read_metrics(run / "metrics.jsonl")
     figure = new_figure(9, 3.6)

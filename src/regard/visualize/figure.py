@@ -22,7 +22,7 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def can_draw() -> bool:
+def has_matplotlib() -> bool:
     return find_spec("matplotlib") is not None
 
 
@@ -43,7 +43,7 @@ def save_figure(figure: Any, path: Path) -> Path:
     return path
 
 
-def undrawable(texts: Iterable[str]) -> str:
+def characters_without_font(texts: Iterable[str]) -> str:
     """The characters that no font here can draw"""
     return "".join(sorted(_fonts_for(frozenset("".join(texts)))[1]))
 

@@ -9,7 +9,7 @@ import numpy as np
 from regard.models.record import AttentionRecord, Weights
 from regard.text.labels import token_labels
 from regard.visualize.figure import new_figure, save_figure
-from regard.visualize.heatmap import check_fits, heads_of
+from regard.visualize.heatmap import check_token_count, head_weights
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -18,7 +18,7 @@ _FEW = 24  # tokens a side that can be named beside a small map
 
 def draw_grid(record: AttentionRecord, path: Path, kind: str = "cross", title: str = "") -> Path:
     """A small map of every head"""
-    weights = heads_of(record, kind)
+    weights = head_weights(record, kind)
     names = {(layer, head): f"layer {layer}, head {head}" for layer, head in np.ndindex(*weights.shape[:2])}
     return draw_panels(weights, names, record.axis_tokens(kind), path, title)
 
@@ -26,7 +26,7 @@ def draw_grid(record: AttentionRecord, path: Path, kind: str = "cross", title: s
 def draw_panels(weights: Weights, names: Mapping[Any, str], tokens: Tokens, path: Path, title: str = "") -> Path:
     """Small maps [down, across, from, to] side by side; the tokens are named at the edges where there is room."""
     n_down, n_across, rows, columns = weights.shape
-    check_fits(max(rows, columns))
+    check_token_count(max(rows, columns))
     row_labels, column_labels = map(token_labels, tokens)
     named = max(rows, columns) <= _FEW
     wide, high = (max(1.3, 0.15 * n) if named else 2.2 for n in (columns, rows))

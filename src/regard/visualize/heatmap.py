@@ -14,13 +14,13 @@ MOST = 128  # tokens a side that can still be read in a picture
 _FEW = 24  # so many leave room for figures in the cells
 
 
-def map_of(record: AttentionRecord, kind: str) -> Weights:
+def mean_weights(record: AttentionRecord, kind: str) -> Weights:
     """[from, to]: one kind of attention, averaged over the record's layers and heads"""
-    averaged: Weights = heads_of(record, kind).mean((0, 1))
+    averaged: Weights = head_weights(record, kind).mean((0, 1))
     return averaged
 
 
-def heads_of(record: AttentionRecord, kind: str) -> Weights:
+def head_weights(record: AttentionRecord, kind: str) -> Weights:
     """[layers, heads, from, to] of a kind that the model has"""
     weights = record.weights(kind)
     if not weights.size:
@@ -28,7 +28,7 @@ def heads_of(record: AttentionRecord, kind: str) -> Weights:
     return weights
 
 
-def check_fits(n_tokens: int) -> None:
+def check_token_count(n_tokens: int) -> None:
     """Refuse what would be a picture of specks."""
     if n_tokens > MOST:
         raise UserError(
@@ -39,10 +39,10 @@ def check_fits(n_tokens: int) -> None:
 
 def draw_heatmap(record: AttentionRecord, path: Path, kind: str = "cross", title: str = "") -> Path:
     """Where the tokens of one sentence looked; the format follows the path's suffix."""
-    weights = map_of(record, kind)
+    weights = mean_weights(record, kind)
     row_labels, column_labels = map(token_labels, record.axis_tokens(kind))
     rows, columns = weights.shape
-    check_fits(max(rows, columns))
+    check_token_count(max(rows, columns))
     few = max(rows, columns) <= _FEW
     wide, high = (0.55, 0.42) if few else (0.22, 0.22) if max(rows, columns) <= MOST / 2 else (0.17, 0.17)
     longest = [max(map(len, names)) for names in (row_labels, column_labels)]

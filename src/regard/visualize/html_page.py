@@ -19,14 +19,14 @@ from regard.text.html_table import sentence_pair_html, weight_table_html
 from regard.text.labels import shorten_label, token_labels
 from regard.text.vocab import SPECIALS
 from regard.text.words import join_pieces, word_indices
-from regard.visualize.heatmap import map_of
+from regard.visualize.heatmap import mean_weights
 from regard.visualize.links import SIDES, THRESHOLD
 
 MOST_CELLS = 40_000_000  # of all heads together; a byte each, and a third more in base64
 
 
 @dataclass(frozen=True)
-class Opening:
+class InitialView:
     """What the page shows first; its controls change everything. None: the mean of all."""
 
     kind: str
@@ -37,18 +37,18 @@ class Opening:
     threshold: float = THRESHOLD
 
 
-def page_of(
-    record: AttentionRecord, source: str, target: str, opening: Opening, picture: ImageArray | None = None
+def render_page(
+    record: AttentionRecord, source: str, target: str, opening: InitialView, picture: ImageArray | None = None
 ) -> str:
     """HTML with every kind, layer and head of the record, of a sentence and what became of it"""
-    check_cells(sum(record.weights(kind).size for kind in KINDS))
+    check_weight_count(sum(record.weights(kind).size for kind in KINDS))
     kinds = {kind: _kind(record, kind) for kind in KINDS if record.weights(kind).size}
     tree = {"kinds": kinds, "opening": vars(opening), "picture": None if picture is None else _picture(picture)}
     rows, columns = map(token_labels, record.axis_tokens(opening.kind))
     parts = {
         "title": escape(shorten_label(source)),
         "pair": sentence_pair_html(source, target),
-        "table": weight_table_html(rows, columns, map_of(record, opening.kind).tolist()),
+        "table": weight_table_html(rows, columns, mean_weights(record, opening.kind).tolist()),
         "data": _inside_script(tree),
     }
     template = files("regard.visualize").joinpath("html_page.html").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def page_of(
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], template)
 
 
-def check_cells(n: int) -> None:
+def check_weight_count(n: int) -> None:
     if n > MOST_CELLS:
         raise UserError(
             f"a page holds {MOST_CELLS // 10**6} million weights, and here are {n / 10**6:,.0f} million;"

@@ -10,16 +10,16 @@ from regard.models.record import AttentionRecord
 from regard.pipelines.captioner import RegionWeights
 from regard.text.labels import token_labels
 from regard.visualize.figure import new_figure, save_figure
-from regard.visualize.heatmap import check_fits, map_of
+from regard.visualize.heatmap import check_token_count, mean_weights
 
 _ACROSS = 6  # panels in a row
 
 
 def draw_regions(record: AttentionRecord, picture: ImageArray, path: Path, title: str = "") -> Path:
     """The picture, then a panel a word, bright where the word looked; one scale for all of them."""
-    weights = map_of(record, "cross")
+    weights = mean_weights(record, "cross")
     names = token_labels(record.target_tokens)
-    check_fits(len(names))
+    check_token_count(len(names))
     side = isqrt(weights.shape[1])
     down = -(-(len(names) + 1) // _ACROSS)
     across = min(_ACROSS, len(names) + 1)

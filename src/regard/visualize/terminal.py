@@ -8,7 +8,7 @@ from rich.text import Text
 
 from regard.models.record import AttentionRecord, Weights
 from regard.text.labels import token_labels
-from regard.visualize.heatmap import check_fits, map_of
+from regard.visualize.heatmap import check_token_count, mean_weights
 
 _GAP = 2  # between columns
 _LEAST = 3  # cells of a column, for 100
@@ -21,8 +21,8 @@ def print_heatmap(record: AttentionRecord, kind: str = "cross", console: Console
     into a file or a pipe is plain figures, as wide as it takes.
     """
     console = console or Console()
-    weights, (rows, columns) = map_of(record, kind), map(token_labels, record.axis_tokens(kind))
-    check_fits(max(weights.shape))
+    weights, (rows, columns) = mean_weights(record, kind), map(token_labels, record.axis_tokens(kind))
+    check_token_count(max(weights.shape))
     side = max(map(cell_len, rows))
     full = side + sum(_GAP + max(_LEAST, cell_len(name)) for name in columns)
     if not console.is_terminal or full <= console.width:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
-from regard.alignment.markup import Transfer
+from regard.alignment.markup import MarkupTransfer
 from regard.pipelines.translator import Translator
 from regard.serve.dispatch import Desk
 from regard.serve.errors import ApiError
@@ -78,7 +78,7 @@ def _said(served: Served, marked: TaggedText, found: Any) -> str:
     assert isinstance(served.pipeline, Translator)
     best = found.hypotheses[0]
     escaped = replace(best, text=html.escape(best.text, quote=False))
-    return Transfer(markup=True).carried(marked, escaped, served.pipeline).text
+    return MarkupTransfer(markup=True).carry_over(marked, escaped, served.pipeline).text
 
 
 async def _fields(request: Request) -> dict[str, Any]:

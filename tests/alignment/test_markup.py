@@ -1,0 +1,49 @@
+"""Tags and unknown words in translations."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from regard.alignment.aligner import Aligner
+from regard.alignment.markup import MarkupTransfer
+from regard.pipelines.translator import Candidate, Translation
+from tests.alignment.test_aligner import make_record
+
+
+class FakeTranslator:
+    """Returns a fixed translation with a fixed alignment of its tokens."""
+
+    aligner = Aligner()
+
+    def __init__(self, source: tuple[str, ...], target: tuple[str, ...], source_tokens: list[int]) -> None:
+        self.tokens = source, target
+        weights = np.zeros((len(target) + 1, len(source) + 1), dtype=np.float32)
+        weights[range(len(target)), source_tokens] = 1.0
+        weights[-1, -1] = 1.0
+        self.record = make_record((*source, "</s>"), (*target, "</s>"), weights.tolist())
+
+    def stream(self, lines: Iterable[str], **options: object) -> Iterator[Translation]:
+        text = "".join(self.tokens[1]).replace("▁", " ").replace("<unk>", " ⁇ ").strip()
+        for line in lines:
+            yield Translation(line, self.tokens[0], (Candidate(text, 0.0, self.tokens[1], self.record),))
+
+
+def translate(translator: FakeTranslator, line: str, **options: bool) -> str:
+    [translation] = MarkupTransfer(**options).translate(translator, [line])  # type: ignore[arg-type]
+    assert translation.source == line
+    return translation.text
+
+
+def test_unknown_words_are_copied_from_the_source() -> None:
+    source, target = ("▁the", "▁Zy", "<unk>", "▁witch"), ("▁la", "▁sor", "cière", "▁", "<unk>", "▁x")
+    translator = FakeTranslator(source, target, [0, 3, 3, 1, 2, 1])
+    assert translate(translator, "the Zyž witch", unknown=True) == "la sorcière Zyž"
+    assert translate(translator, "the Zyž witch") == "la sorcière ⁇ x"
+    assert translate(translator, "the <b>Zyž</b> witch", unknown=True, markup=True) == "la sorcière <b>Zyž</b>"
+
+
+def test_markup_follows_the_alignment_of_pieces() -> None:
+    source, target = ("▁the", "▁gr", "een", "▁witch"), ("▁la", "▁sor", "cière", "▁verte")
+    translator = FakeTranslator(source, target, [0, 3, 3, 1])
+    assert translate(translator, "the <b>green</b> witch", markup=True) == "la sorcière <b>verte</b>"
+    assert translate(translator, "the green witch {x}", markup=True) == "la sorcière verte {x}"
