@@ -21,6 +21,7 @@ _TENSOR_NAMES_1_TO_2 = (
     (r"\bback\b", "right_to_left"),
     (r"^decoder\.first\b", "decoder.initial_state"),
     (r"^decoder\.score\b", "decoder.attention.score"),
+    (r"\bscore\.place\b", "score.position_scores"),
     (r"^encoder\.eyes\b", "encoder.stem"),
     (r"^encoder\.places\b", "encoder.positions"),
 )

@@ -44,7 +44,9 @@ def test_purdue_asks_with_state_and_input_and_feeds_the_context_in() -> None:
     for t in range(4):
         x = decoder.tokens(batch.tgt_in[0, t])
         q = torch.cat([h[0, 0], x])
-        alpha = (decoder.attention.score.place.weight @ q + decoder.attention.score.place.bias)[:5].softmax(0)
+        alpha = (decoder.attention.score.position_scores.weight @ q + decoder.attention.score.position_scores.bias)[
+            :5
+        ].softmax(0)
         c = keys.T @ alpha
         z = (decoder.join.weight @ torch.cat([x, c]) + decoder.join.bias).relu()
         y, h = decoder.rnn.rnn(z[None, None], h)

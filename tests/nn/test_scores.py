@@ -43,7 +43,7 @@ def test_additive() -> None:
 def test_location_is_linear_in_the_query_and_blind_to_the_keys() -> None:
     score = Location(5, max_len=6).double()
     q, k = rand(2, 5), rand(4, 3)
-    torch.testing.assert_close(score(q, k), (q @ score.place.weight.T + score.place.bias)[:, :4])
+    torch.testing.assert_close(score(q, k), (q @ score.position_scores.weight.T + score.position_scores.bias)[:, :4])
     torch.testing.assert_close(score(q, k), score(q, rand(4, 3)))
     with pytest.raises(regard.UserError, match="6 positions, the source has 7"):
         score(q, rand(7, 3))

@@ -59,16 +59,16 @@ class Location(nn.Module):
 
     def __init__(self, d_query: int, max_len: int) -> None:
         super().__init__()
-        self.place = nn.Linear(d_query, max_len)
+        self.position_scores = nn.Linear(d_query, max_len)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        n, max_len = k.shape[-2], self.place.out_features
+        n, max_len = k.shape[-2], self.position_scores.out_features
         if n > max_len:
             raise UserError(
                 f"location attention has {max_len} positions, the source has {n} tokens; split it, or train with the "
                 "attention's max_len raised"
             )
-        return self.place(q)[..., :n]
+        return self.position_scores(q)[..., :n]
 
 
 SCORES: dict[str, type[nn.Module]] = {
