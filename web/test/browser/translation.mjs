@@ -83,7 +83,8 @@ export async function searchSettings() {
   assert(sent.length > 0 && sent.every((body) => !("beam" in body) && !("length_penalty" in body)), JSON.stringify(sent));
   const field = (name) => page.getByRole("spinbutton", { name });
   const [beam, penalty] = [field("Largeur du faisceau"), field("Pénalité de longueur")];
-  assert.equal(await beam.inputValue(), decode ? String(decode.beam) : "");
+  const own = decode ? [decode.beam, decode.length_penalty].map((value) => String(value).replace(".", ",")) : ["", ""];
+  assert.deepEqual([await beam.inputValue(), await penalty.inputValue()], own);
   const change = async (input, text) => {
     sent.length = 0;
     await input.fill(text);
@@ -91,15 +92,16 @@ export async function searchSettings() {
     await settled(page);
     return sent.at(-1);
   };
-  assert.equal((await change(penalty, "0,6")).length_penalty, 0.6);
-  assert.equal(await penalty.inputValue(), "0,6");
+  assert.equal((await change(penalty, "0,35")).length_penalty, 0.35);
+  assert.equal(await penalty.inputValue(), "0,35");
   assert.equal((await change(beam, "2")).beam, 2);
-  assert.match(page.url(), /beam=2&penalty=0\.6/);
+  assert.match(page.url(), /beam=2&penalty=0\.35/);
   assert.equal(await change(beam, "99"), undefined, "a value out of bounds is not sent");
   assert.equal(await beam.inputValue(), "2");
   const cleared = await change(penalty, "");
   assert.equal(cleared.beam, 2);
   assert(!("length_penalty" in cleared), "a cleared field means the model's own setting");
+  assert.equal(await penalty.inputValue(), own[1]);
   assert.match(await page.locator("section[aria-labelledby=output-title] p.hint").innerText(), /score −?\d+,\d{3} · log p −?\d+,\d{3}/);
   await page.context().close();
 }
