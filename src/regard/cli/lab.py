@@ -32,7 +32,7 @@ def lab(
     Each lab trains small models on the CPU, prints a table and an answer, and draws a plot.
     """
     from regard.labs import LABS, lab_named
-    from regard.labs.report import save_index, save_session, to_text
+    from regard.labs.report import save_index, save_lab_report, to_text
     from regard.visualize.figure import has_matplotlib
 
     if name is None:
@@ -44,7 +44,7 @@ def lab(
     runs = []
     for lab_name in names:
         run = _run_lab(lab_name, seed, quick)
-        paths = save_session(run, out)
+        paths = save_lab_report(run, out)
         print_line("\n".join([to_text(run), "", *map(str, paths), ""]))
         runs.append(run)
     if name == _ALL:

@@ -1,6 +1,7 @@
-"""Labs: the questions that lectures on attention end with, each as a short experiment on a CPU.
+"""Labs: the questions at the end of the lectures on attention, each answered by a short experiment on a CPU.
 
-`LABS[name].run(seed, quick)` is a function of the seed; the quick form is the same experiment with next to no training.
+The seed determines the result of a lab (except measured times). `quick` runs the same experiment with next to no
+training.
 """
 
 from collections.abc import Callable
@@ -9,24 +10,30 @@ from dataclasses import dataclass
 from regard.errors import UserError
 from regard.labs import bottleneck, core, heads, positions, qkv, scaling, width
 from regard.labs.result import LabResult
+from regard.labs.training import Budget
 
 
 @dataclass(frozen=True)
 class Lab:
     question: str
-    run: Callable[[int, bool], LabResult]
+    experiment: Callable[[int, Budget], LabResult]
+    full: Budget
+    quick: Budget
     seconds: int
-    """About how long it takes on two cores"""
+    """Approximate duration of the full experiment on two cores."""
+
+    def run(self, seed: int, quick: bool = False) -> LabResult:
+        return self.experiment(seed, self.quick if quick else self.full)
 
 
 LABS = {
-    "core": Lab(core.QUESTION, core.run, 1),
-    "positions": Lab(positions.QUESTION, positions.run, 50),
-    "qkv": Lab(qkv.QUESTION, qkv.run, 15),
-    "heads": Lab(heads.QUESTION, heads.run, 20),
-    "scaling": Lab(scaling.QUESTION, scaling.run, 1),
-    "width": Lab(width.QUESTION, width.run, 20),
-    "bottleneck": Lab(bottleneck.QUESTION, bottleneck.run, 45),
+    "core": Lab(core.QUESTION, core.run, core.FULL, core.QUICK, 1),
+    "positions": Lab(positions.QUESTION, positions.run, positions.FULL, positions.QUICK, 50),
+    "qkv": Lab(qkv.QUESTION, qkv.run, qkv.FULL, qkv.QUICK, 15),
+    "heads": Lab(heads.QUESTION, heads.run, heads.FULL, heads.QUICK, 20),
+    "scaling": Lab(scaling.QUESTION, scaling.run, scaling.FULL, scaling.QUICK, 1),
+    "width": Lab(width.QUESTION, width.run, width.FULL, width.QUICK, 20),
+    "bottleneck": Lab(bottleneck.QUESTION, bottleneck.run, bottleneck.FULL, bottleneck.QUICK, 45),
 }
 
 

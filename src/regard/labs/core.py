@@ -1,62 +1,73 @@
-"""Q1: a word moves towards the words that it resembles; nothing comes out that was not put in; again and again."""
+"""Lab: self-attention without learnt weights, as a weighted mean of similar vectors."""
+
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from regard.explain.similarity import DEVICE, FRUIT, WORDS
-from regard.labs.result import ArrowPanel, LabResult, LinePanel, percent
-from regard.labs.training import seeded
+from regard.labs.result import ArrowPanel, Column, LabResult, LinePanel, ResultTable
+from regard.labs.training import Budget, seeded
 from regard.nn.attention import Heads, SelfAttention, attend
 
 QUESTION = "What is the core of self-attention?"
-_SENTENCES = {"an apple and an orange": FRUIT, "an apple phone": DEVICE}
-_WORD, _SIDES = "Apple", ("Orange", "Phone")
-_LAYERS = 6
+FULL, QUICK = Budget(0, 1000), Budget(0, 100)
+WORD, NEIGHBOURS = "Apple", ("Orange", "Phone")
+SENTENCES = {"an apple and an orange": FRUIT, "an apple phone": DEVICE}
+_ALONE = "alone"
+_N_LAYERS = 6
 _SETUP = (
-    f"{_WORD} alone is as near to {_SIDES[0]} as to {_SIDES[1]}. The words of a sentence attend to each other by "
-    "softmax(XXᵀ)X, in which nothing is learnt. Beside it: four heads with random weights, and random tokens that "
-    "attend to each other again and again."
+    f"{WORD} alone is as similar to {NEIGHBOURS[0]} as to {NEIGHBOURS[1]}. The words of a sentence attend to each "
+    "other by softmax(XXᵀ)X, without any learnt weights. Two more measurements: the outputs of a layer of four heads "
+    "with random weights, and random tokens to which attention is applied several times."
 )
 
 
-def run(seed: int = 1, quick: bool = False) -> LabResult:
-    moved = {sentence: looked(words) for sentence, words in _SENTENCES.items()}
-    alone = _vector(_WORD)
-    rows = [("alone", f"{_WORD} 1.00", *_nearness(alone))]
-    rows += [(sentence, weights, *_nearness(after)) for sentence, (weights, after) in moved.items()]
-    head = (f"{_WORD} in", "its weights", *(f"cosine with {side}" for side in _SIDES))
-    n = 100 if quick else 1000
-    inside, beyond = (outside(normalise, n, seed) for normalise in ("softmax", "none"))
-    left = spread_left(seed)
-    arrows = {sentence: (_plane(alone), _plane(after)) for sentence, (_, after) in moved.items()}
-    words = {word: _plane(_vector(word)) for word in (_WORD, *_SIDES)}
+def run(seed: int = 1, budget: Budget = FULL) -> LabResult:
+    weights = {_ALONE: {WORD: 1.0}}
+    vectors = {_ALONE: _vector(WORD)}
+    for sentence, words in SENTENCES.items():
+        weights[sentence], vectors[sentence] = attend_in_sentence(words)
+    spread = relative_spread(seed)
+    metrics = {
+        "outside values, softmax": share_outside_values("softmax", budget.samples, seed),
+        "outside values, no softmax": share_outside_values("none", budget.samples, seed),
+        "relative spread": spread[-1],
+    }
+    table = _table(weights, vectors)
     panels = (
-        ArrowPanel(f"softmax(XXᵀ)X moves {_WORD} by its company", "first number", "second number", words, arrows),
+        ArrowPanel(
+            f"softmax(XXᵀ)X moves {WORD} towards its context",
+            "first component",
+            "second component",
+            {word: _plane(_vector(word)) for word in (WORD, *NEIGHBOURS)},
+            {sentence: (_plane(vectors[_ALONE]), _plane(vectors[sentence])) for sentence in SENTENCES},
+        ),
         LinePanel(
-            "Applied again and again, it averages",
-            "times",
-            "spread of the tokens, 1 at first",
-            range(_LAYERS + 1),
-            {"": left},
+            "Repeated attention averages the tokens",
+            "number of times applied",
+            "spread of the tokens relative to the start",
+            range(_N_LAYERS + 1),
+            {"": spread},
         ),
     )
-    return LabResult(
-        QUESTION, _SETUP, (head, *rows), _answer([v for _, v in moved.values()], inside, beyond, left), panels
-    )
+    return LabResult(QUESTION, _SETUP, table, _answer(table, metrics), panels, metrics)
 
 
-def looked(words: tuple[str, ...]) -> tuple[str, Tensor]:
-    """What the word looks at in this company, by softmax(XXᵀ)X, and what becomes of it"""
+def attend_in_sentence(words: tuple[str, ...]) -> tuple[dict[str, float], Tensor]:
+    """Return the attention weights of `WORD` in a sentence and its output vector, by softmax(XXᵀ)X."""
     x = torch.stack([_vector(word) for word in words])
     y, weights = attend(x, x, x, "dot")
-    row = words.index(_WORD)
-    seen = [f"{word} {weight:.2f}" for word, weight in zip(words, weights[row].tolist(), strict=True) if weight >= 0.01]
-    return ", ".join(seen), y[row]
+    row = words.index(WORD)
+    return dict(zip(words, weights[row].tolist(), strict=True)), y[row]
 
 
-def outside(normalise: str, n_directions: int, seed: int) -> float:
-    """The share of a random layer's outputs that lie beyond all of its values in one of so many random directions"""
+def share_outside_values(normalise: str, n_directions: int, seed: int) -> float:
+    """Return the share of a random layer's outputs that exceed all of its values in one of `n_directions` directions.
+
+    A mean of the values cannot: it lies in their convex hull.
+    """
     with seeded(seed), torch.no_grad():
         layer, x = SelfAttention(Heads(64, 4), causal=False), torch.randn(32, 16, 64)
         (k, v), q = layer.keys_values(x), layer.queries(x)
@@ -66,34 +77,46 @@ def outside(normalise: str, n_directions: int, seed: int) -> float:
         return float((y @ directions > furthest + 1e-5).any(-1).float().mean())
 
 
-def spread_left(seed: int) -> list[float]:
-    """How far 32 random tokens lie from their mean, against the start, each time softmax(XXᵀ/√d)X has been applied"""
+def relative_spread(seed: int) -> list[float]:
+    """Return the spread of 32 random tokens around their mean, relative to the start, as softmax(XXᵀ/√d)X is repeated.
+
+    Element i belongs to i applications; element 0 is 1.
+    """
     x = torch.randn(32, 16, generator=torch.Generator().manual_seed(seed))
     spreads = [float(x.std(0).norm())]
-    for _ in range(_LAYERS):
+    for _ in range(_N_LAYERS):
         x, _ = attend(x, x, x)
         spreads.append(float(x.std(0).norm()))
     return [spread / spreads[0] for spread in spreads]
 
 
-def _answer(moved: list[Tensor], inside: float, beyond: float, left: list[float]) -> tuple[str, str, str]:
-    before = [_cosine(_vector(_WORD), _vector(side)) for side in _SIDES]
-    after = [_cosine(vector, _vector(side)) for vector, side in zip(moved, _SIDES, strict=True)]
+def _table(weights: Mapping[str, Mapping[str, float]], vectors: Mapping[str, Tensor]) -> ResultTable:
+    columns = {f"weight of {word}": Column(f"weight of {word}", ".2f") for word in (WORD, *NEIGHBOURS)}
+    columns |= {f"cosine with {word}": Column(f"cosine with {word}", ".2f") for word in NEIGHBOURS}
+    rows: dict[tuple[str, ...], dict[str, float]] = {}
+    for sentence, vector in vectors.items():
+        row = {f"weight of {word}": weights[sentence].get(word, 0.0) for word in (WORD, *NEIGHBOURS)}
+        row |= {f"cosine with {word}": _cosine(vector, _vector(word)) for word in NEIGHBOURS}
+        rows[(sentence,)] = row
+    return ResultTable((f"{WORD} in",), columns, rows)
+
+
+def _answer(table: ResultTable, metrics: Mapping[str, float]) -> tuple[str, str, str]:
+    before = [table.value(f"cosine with {word}", _ALONE) for word in NEIGHBOURS]
+    after = [table.value(f"cosine with {word}", sentence) for word, sentence in zip(NEIGHBOURS, SENTENCES, strict=True)]
     nearer = all(a > b for a, b in zip(after, before, strict=True))
+    left = metrics["relative spread"]
     return (
-        "A word becomes a mean of the words around it, weighted by how much they resemble it: "
-        f"{_WORD} moves {'towards' if nearer else 'about in'} its company, its cosine with {_SIDES[0]} from "
-        f"{before[0]:.2f} to {after[0]:.2f} in one sentence, with {_SIDES[1]} from {before[1]:.2f} to {after[1]:.2f} "
-        "in the other.",
-        f"Being a mean, it makes nothing that was not there: {percent(inside)} of a random layer's outputs lie beyond "
-        f"all of its values in some direction, against {percent(beyond)} without the softmax that makes it one.",
-        f"Applied {_LAYERS} times with nothing in between, it leaves {percent(left[-1])} of the spread of random tokens"
-        f"{', which is why a layer has more in it than attention' if left[-1] < 0.5 else ''}.",
+        "Each word becomes a mean of the words in its sentence, weighted by their similarity to it: "
+        f"{WORD} {'moves' if nearer else 'does not move'} towards its context. Its cosine similarity changes from "
+        f"{before[0]:.2f} to {after[0]:.2f} with {NEIGHBOURS[0]} in the first sentence and from {before[1]:.2f} to "
+        f"{after[1]:.2f} with {NEIGHBOURS[1]} in the second.",
+        "A mean stays among the values it averages: "
+        f"{metrics['outside values, softmax']:.1%} of the outputs of a random layer exceed all of its values in some "
+        f"direction, compared with {metrics['outside values, no softmax']:.1%} without the softmax.",
+        f"Repeated {_N_LAYERS} times with nothing in between, attention leaves {left:.1%} of the spread of random "
+        f"tokens{': this is why a layer also has residual connections and a feed-forward part' if left < 0.5 else ''}.",
     )
-
-
-def _nearness(vector: Tensor) -> tuple[str, ...]:
-    return tuple(f"{_cosine(vector, _vector(side)):.2f}" for side in _SIDES)
 
 
 def _cosine(a: Tensor, b: Tensor) -> float:
@@ -105,5 +128,5 @@ def _vector(word: str) -> Tensor:
 
 
 def _plane(vector: Tensor) -> tuple[float, float]:
-    """The first two numbers; the third is that of the little words"""
+    """Return the first two components; the third is only used by "and" and "an"."""
     return float(vector[0]), float(vector[1])

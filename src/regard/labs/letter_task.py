@@ -1,4 +1,4 @@
-"""Lines of letters that are copied, reversed or sorted, as batches; and how many come out exactly right."""
+"""The letter task: copy, reverse or sort lines of letters; batches, models and exact match."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +16,16 @@ N_LETTERS = 10
 
 
 @dataclass(frozen=True)
-class Letters:
-    task: str
+class LetterTask:
+    """Copy, reverse or sort lines whose lengths are within the given bounds."""
+
+    name: str
+    """copy, reverse or sort."""
     lengths: tuple[int, int]
 
     def pairs(self, n: int, seed: int) -> tuple[list[list[int]], list[list[int]]]:
-        """Sources and targets as ids"""
-        pairs = toy_pairs(self.task, n, lengths=self.lengths, n_letters=N_LETTERS, seed=seed)
+        """Return `n` sources and their targets as ids."""
+        pairs = toy_pairs(self.name, n, lengths=self.lengths, n_letters=N_LETTERS, seed=seed)
         return [_ids(src) for src, _ in pairs], [_ids(tgt) for _, tgt in pairs]
 
     def batch(self, n: int, seed: int) -> Batch:
@@ -30,18 +33,19 @@ class Letters:
         return collate(Ragged.of(src), Ragged.of(tgt))
 
 
-def new_model(options: Mapping[str, Any], seed: int) -> EncoderDecoder:
+def build_model(options: Mapping[str, Any], seed: int) -> EncoderDecoder:
+    """Build an encoder-decoder model for letters; the seed determines its initial weights."""
     with seeded(seed):
         model = build(options, len(SPECIALS) + N_LETTERS)
     assert isinstance(model, EncoderDecoder)
     return model
 
 
-def exact(model: EncoderDecoder, task: Letters, n: int, seed: int) -> float:
-    """The share of `n` lines that greedy search answers without a mistake"""
+def exact_match(model: EncoderDecoder, task: LetterTask, n: int, seed: int) -> float:
+    """Return the share of `n` lines for which greedy search gives exactly the target."""
     src, tgt = task.pairs(n, seed)
-    found = decode(model, collate_sources(src), DecodeConfig(beam=1))
-    return sum(list(best.ids) == right for [best], right in zip(found, tgt, strict=True)) / n
+    outputs = decode(model, collate_sources(src), DecodeConfig(beam=1))
+    return sum(list(best.ids) == target for [best], target in zip(outputs, tgt, strict=True)) / n
 
 
 def _ids(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a lab found as a picture: its panels side by side."""
+"""Plots of labs: the panels of a result side by side."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,24 +12,24 @@ _MARKERS = "osD^"
 _WIDTHS: dict[type[Panel], float] = {LinePanel: 4.2, BarPanel: 5.0, MatrixPanel: 3.4, ArrowPanel: 4.8}
 
 
-def draw_lab(found: LabResult, path: Path) -> list[Path]:
-    """`path`.png and .svg; nothing where matplotlib is not installed"""
+def draw_lab(result: LabResult, path: Path) -> list[Path]:
+    """Draw `path`.png and `path`.svg and return their paths; without matplotlib, return no paths."""
     if not has_matplotlib():
         return []
-    widths = [_WIDTHS[type(panel)] for panel in found.panels]
+    widths = [_WIDTHS[type(panel)] for panel in result.panels]
     figure = new_figure(max(6.0, sum(widths)), _HEIGHT)
     figure.get_layout_engine().set(w_pad=0.12)
-    places = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
-    for axes, panel in zip(places, found.panels, strict=True):
+    subplots = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
+    for axes, panel in zip(subplots, result.panels, strict=True):
         axes.set_title(panel.title, fontsize=10)
         _DRAW[type(panel)](axes, panel)
     return [save_figure(figure, path.with_name(f"{path.name}.{kind}")) for kind in ("png", "svg")]
 
 
-def _lines(axes: Any, panel: LinePanel) -> None:
-    for i, (name, heights) in enumerate(panel.lines.items()):
-        scaled = [100 * height for height in heights] if panel.percent else list(heights)
-        # Each is thinner than those before it: of lines at the same height all are seen.
+def _draw_lines(axes: Any, panel: LinePanel) -> None:
+    for i, (name, values) in enumerate(panel.lines.items()):
+        scaled = [100 * value for value in values] if panel.percent else list(values)
+        # Each line is thinner than the one before, so that lines with equal values are all visible.
         style = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": max(4, 8 - 2 * i), "linewidth": max(1.2, 2.6 - i)}
         axes.plot(panel.xs, scaled, label=name, **style)
     for axis in panel.log:
@@ -41,29 +41,29 @@ def _lines(axes: Any, panel: LinePanel) -> None:
         axes.set_ylim(-3, 103)
     elif "y" not in panel.log:
         axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(lambda height, _: f"{height:,g}")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
     axes.grid(alpha=0.25)
-    _finish(axes, named=any(panel.lines))
+    _finish_axes(axes, named=any(panel.lines))
 
 
-def _bars(axes: Any, panel: BarPanel) -> None:
+def _draw_bars(axes: Any, panel: BarPanel) -> None:
     n = len(panel.bars)
-    for i, (name, heights) in enumerate(panel.bars.items()):
-        places = [group + (i - (n - 1) / 2) * 0.8 / n for group in range(len(panel.groups))]
-        drawn = axes.bar(places, [100 * height for height in heights], width=0.74 / n, label=name)
-        axes.bar_label(drawn, fmt="%.0f", fontsize=8, padding=2)
+    for i, (name, shares) in enumerate(panel.bars.items()):
+        xs = [group + (i - (n - 1) / 2) * 0.8 / n for group in range(len(panel.groups))]
+        bars = axes.bar(xs, [100 * share for share in shares], width=0.74 / n, label=name)
+        axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=2)
     axes.set_xticks(range(len(panel.groups)), panel.groups)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label, ylim=(0, 112), yticks=range(0, 101, 25))
     axes.tick_params(axis="x", length=0)
     axes.grid(alpha=0.25, axis="y")
     axes.set_axisbelow(True)
-    _finish(axes, named=any(panel.bars))
+    _finish_axes(axes, named=any(panel.bars))
 
 
-def _cells(axes: Any, panel: MatrixPanel) -> None:
-    most = max(abs(value) for row in panel.values for value in row)
-    image = axes.imshow(panel.values, cmap="RdBu", vmin=-most, vmax=most)
+def _draw_matrix(axes: Any, panel: MatrixPanel) -> None:
+    largest = max(abs(value) for row in panel.values for value in row)
+    image = axes.imshow(panel.values, cmap="RdBu", vmin=-largest, vmax=largest)
     axes.set_xticks(range(len(panel.columns)), panel.columns)
     axes.set_yticks(range(len(panel.rows)), panel.rows)
     axes.xaxis.tick_top()
@@ -72,11 +72,11 @@ def _cells(axes: Any, panel: MatrixPanel) -> None:
     axes.figure.colorbar(image, ax=axes, shrink=0.75)
 
 
-def _arrows(axes: Any, panel: ArrowPanel) -> None:
+def _draw_arrows(axes: Any, panel: ArrowPanel) -> None:
     for word, (x, y) in panel.words.items():
         axes.plot(x, y, "o", color="0.35", markersize=5, clip_on=False)
         axes.annotate(word, (x, y), xytext=(6, 6), textcoords="offset points", fontsize=9)
-    for i, (name, (start, end)) in enumerate(panel.moves.items()):
+    for i, (name, (start, end)) in enumerate(panel.arrows.items()):
         style = {"arrowstyle": "-|>", "color": f"C{i}", "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", end, start, arrowprops=style)
         axes.plot([], [], color=f"C{i}", linewidth=1.8, label=name)
@@ -85,18 +85,18 @@ def _arrows(axes: Any, panel: ArrowPanel) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.25)
-    _finish(axes, named=True)
+    _finish_axes(axes, named=True)
 
 
-def _finish(axes: Any, named: bool) -> None:
+def _finish_axes(axes: Any, named: bool) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     if named:
         axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
 
 _DRAW: dict[type[Panel], Callable[[Any, Any], None]] = {
-    LinePanel: _lines,
-    BarPanel: _bars,
-    MatrixPanel: _cells,
-    ArrowPanel: _arrows,
+    LinePanel: _draw_lines,
+    BarPanel: _draw_bars,
+    MatrixPanel: _draw_matrix,
+    ArrowPanel: _draw_arrows,
 }

@@ -1,43 +1,50 @@
-"""Q2: one Transformer with positions and without, on a task of order and on one without."""
+"""Lab: a Transformer with and without positional encoding, on a task that depends on order and one that does not."""
+
+from collections.abc import Mapping
 
 import torch
 
-from regard.labs.letter_task import Letters, exact, new_model
-from regard.labs.result import BarPanel, LabResult, against, alike, percent
-from regard.labs.training import fit, unseen
+from regard.labs.letter_task import LetterTask, build_model, exact_match
+from regard.labs.result import BarPanel, Column, LabResult, ResultTable, compare_shares, nearly_equal
+from regard.labs.training import Budget, heldout_seed, train_model
 from regard.models.encoder_decoder import EncoderDecoder
 
 QUESTION = "Why does a Transformer need positional encoding?"
+FULL, QUICK = Budget(350, 500), Budget(15, 20)
 TASKS = ("reverse", "sort")
-KINDS = {"with positions": "sinusoidal", "without": "none"}
+WITH, WITHOUT = "with positions", "without positions"
+_ENCODINGS = {WITH: "sinusoidal", WITHOUT: "none"}
 _LENGTHS = (2, 8)
 _SIZES = {"d_model": 64, "n_heads": 4, "d_ff": 128, "n_layers": 1, "dropout": 0.0}
+_COLUMNS = {
+    "reverse": Column("reverse, exact match", ".1%"),
+    "sort": Column("sort, exact match", ".1%"),
+    "shift": Column("change of outputs when the source is shuffled", ".1g"),
+}
 
 
-def run(seed: int = 1, quick: bool = False) -> LabResult:
-    updates, n = (15, 20) if quick else (350, 500)
-    shares: dict[str, list[float]] = {}
-    moved: dict[str, float] = {}
-    for name, kind in KINDS.items():
-        shares[name] = []
-        for task in (Letters(task, _LENGTHS) for task in TASKS):
-            model = new_model({**_SIZES, "positions": kind}, seed)
-            fit(model, task, updates, lr=3e-3, seed=seed)
-            shares[name].append(exact(model, task, n, unseen(seed)))
-        moved[name] = shift_of_permuted(model, seed)
-    rows = [(name, *map(percent, shares[name]), f"{moved[name]:.1g}") for name in KINDS]
-    head = ("Transformer", *(f"{task}, exactly right" for task in TASKS), "shuffled source: outputs move by")
+def run(seed: int = 1, budget: Budget = FULL) -> LabResult:
+    rows: dict[tuple[str, ...], dict[str, float]] = {}
+    for name, encoding in _ENCODINGS.items():
+        rows[(name,)] = {}
+        for task in (LetterTask(task, _LENGTHS) for task in TASKS):
+            model = build_model({**_SIZES, "positions": encoding}, seed)
+            train_model(model, task, budget.updates, lr=3e-3, seed=seed)
+            rows[(name,)][task.name] = exact_match(model, task, budget.samples, heldout_seed(seed))
+        rows[(name,)]["shift"] = shift_of_permuted(model, seed)
+    table = ResultTable(("Transformer",), _COLUMNS, rows)
     setup = (
-        f"A Transformer with sinusoidal positions or with none learns in {updates:,} updates to reverse or to sort "
-        f"lines of {_LENGTHS[0]} to {_LENGTHS[1]} letters. The test is {n:,} lines, drawn anew."
+        f"A Transformer with sinusoidal positional encoding or with none learns in {budget.updates:,} updates to "
+        f"reverse or to sort lines of {_LENGTHS[0]} to {_LENGTHS[1]} letters. The test is {budget.samples:,} new lines."
     )
-    panel = BarPanel("The same Transformer, trained alike", "task", "exactly right, %", TASKS, shares)
-    return LabResult(QUESTION, setup, (head, *rows), _answer(shares, moved), (panel,))
+    bars = {name: [table.value(task, name) for task in TASKS] for name in _ENCODINGS}
+    panel = BarPanel("The same Transformer with and without positions", "task", "exact match, %", TASKS, bars)
+    return LabResult(QUESTION, setup, table, answer(rows[(WITH,)], rows[(WITHOUT,)]), (panel,))
 
 
 def shift_of_permuted(model: EncoderDecoder, seed: int) -> float:
-    """‖encoder(P x) − P encoder(x)‖ / ‖encoder(x)‖: 0 where a shuffled source gives the same outputs, shuffled"""
-    src, _ = Letters("copy", (8, 8)).pairs(50, unseen(seed))
+    """Return ‖encoder(P x) − P encoder(x)‖ / ‖encoder(x)‖ for a permutation P: 0 if the encoder is equivariant."""
+    src, _ = LetterTask("copy", (8, 8)).pairs(50, heldout_seed(seed))
     ids = torch.tensor(src)
     order = torch.randperm(ids.shape[1], generator=torch.Generator().manual_seed(seed))
     with torch.inference_mode():
@@ -45,22 +52,26 @@ def shift_of_permuted(model: EncoderDecoder, seed: int) -> float:
     return float((shuffled - plain[:, order]).norm() / plain.norm())
 
 
-def _answer(shares: dict[str, list[float]], moved: dict[str, float]) -> tuple[str, str, str]:
-    (reverse, sort), (bag_reverse, bag_sort) = shares.values()
-    placed, bag = moved.values()
-    decides = reverse > bag_reverse and not alike(reverse, bag_reverse)
+def answer(with_positions: Mapping[str, float], without: Mapping[str, float]) -> tuple[str, str, str]:
+    """Return the answer to the question, given exact match on both tasks and the shift of permuted sources."""
+    reverse, reverse_without = with_positions["reverse"], without["reverse"]
+    matters = reverse > reverse_without and not nearly_equal(reverse, reverse_without)
     return (
-        "Attention sees a set: shuffle the source, and without positions the encoder gives the same vectors, shuffled, "
-        f"but for {bag:.1g} of their norm; with positions they differ by {placed:.1g} of it.",
-        f"Where order is the task, {'that decides' if decides else 'this run shows no harm'}: of the lines to be "
-        f"reversed {percent(reverse)} come out right with positions and {percent(bag_reverse)} without, "
-        f"{against(bag_reverse, reverse, 'with them')}.",
-        f"Where order is no part of the question, {_harm(sort, bag_sort)}: sorted right are {percent(sort)} with and "
-        f"{percent(bag_sort)} without.",
+        "Attention treats the source as a set: without positions, shuffling the source shuffles the encoder's outputs "
+        f"and changes them by only {without['shift']:.1g} of their norm; with positions they change by "
+        f"{with_positions['shift']:.1g}.",
+        f"When the task depends on order, {'positions decide' if matters else 'this run shows no difference'}: "
+        f"{reverse:.1%} of the lines are reversed correctly with positions and {reverse_without:.1%} without, "
+        f"{compare_shares(reverse_without, reverse, 'with positions')}.",
+        f"When it does not, {_effect_on_sorting(with_positions['sort'], without['sort'])}: "
+        f"{with_positions['sort']:.1%} of the lines are sorted correctly with positions and {without['sort']:.1%} "
+        "without.",
     )
 
 
-def _harm(share: float, without: float) -> str:
-    if max(share, without) < 0.5:
-        return "neither learnt the task in this run"
-    return "a set is enough" if alike(share, without) or without > share else "positions helped too"
+def _effect_on_sorting(share: float, share_without: float) -> str:
+    if max(share, share_without) < 0.5:
+        return "neither model learnt the task in this run"
+    if nearly_equal(share, share_without) or share_without > share:
+        return "positions are not needed"
+    return "positions still helped in this run"

@@ -1,4 +1,4 @@
-"""What labs found, written: for the terminal, and as pages of Markdown with pictures."""
+"""Reports of labs: text for the terminal, and Markdown pages with plots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,55 +11,60 @@ from regard.labs.result import LabResult
 
 _INDEX = """# Labs
 
-The questions that lectures on attention end with, each as an experiment of at most two minutes on a CPU. `regard lab`
-lists them; `regard lab NAME` runs one, prints what it found and draws it; `--seed N` has other weights and other data.
-The answers are written from the figures of the run: where it does not bear a claim out, none is made."""
+The questions at the end of the lectures on attention, each answered by an experiment of at most two minutes on a CPU.
+`regard lab` lists them. `regard lab NAME` runs one, prints its table and answer and draws a plot. `--seed N` uses other
+initial weights and other data. The answers quote the numbers of the run; a claim that a run does not support is not
+made."""
 
 
 @dataclass(frozen=True)
 class LabRun:
-    """A lab that was run"""
+    """A lab that has been run, with its command and duration."""
 
     name: str
-    found: LabResult
+    result: LabResult
     command: str
     seconds: float
 
 
-def to_text(session: LabRun) -> str:
-    found = session.found
-    return "\n\n".join(
-        [found.question, found.setup, markdown_table(found.table[0], found.table[1:]), "\n".join(found.answer)]
-    )
+def to_text(run: LabRun) -> str:
+    """Return the report for the terminal."""
+    result = run.result
+    return "\n\n".join([result.question, result.setup, _table(result), "\n".join(result.answer)])
 
 
-def save_session(session: LabRun, folder: Path) -> list[Path]:
-    """NAME.md and, where matplotlib is installed, NAME.png and .svg"""
+def save_lab_report(run: LabRun, folder: Path) -> list[Path]:
+    """Write NAME.md and, if matplotlib is installed, NAME.png and NAME.svg; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = draw_lab(session.found, folder / session.name)
-    page = folder / f"{session.name}.md"
-    write_atomically(page, to_markdown(session, pictures[0] if pictures else None).encode())
-    return [page, *pictures]
+    plots = draw_lab(run.result, folder / run.name)
+    page = folder / f"{run.name}.md"
+    write_atomically(page, to_markdown(run, plots[0] if plots else None).encode())
+    return [page, *plots]
 
 
-def to_markdown(session: LabRun, picture: Path | None) -> str:
-    found = session.found
+def to_markdown(run: LabRun, plot: Path | None) -> str:
+    """Return the report as a Markdown page; `plot` is the file to include."""
+    result = run.result
     parts = [
-        f"# {found.question}",
-        found.setup,
-        f"```sh\n{session.command}\n```",
-        markdown_table(found.table[0], found.table[1:]),
-        *([f"![{found.panels[0].title}]({picture.name})"] if picture else []),
-        " ".join(found.answer),
-        f"This run took {session.seconds:.2g} seconds. All labs: [README.md](README.md).",
+        f"# {result.question}",
+        result.setup,
+        f"```sh\n{run.command}\n```",
+        _table(result),
+        *([f"![{result.panels[0].title}]({plot.name})"] if plot else []),
+        " ".join(result.answer),
+        f"This run took {run.seconds:.2g} seconds. All labs: [README.md](README.md).",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def save_index(sessions: Sequence[LabRun], folder: Path) -> Path:
-    """README.md: every lab with its question and how long it took"""
-    rows = [(f"[{s.found.question}]({s.name}.md)", s.name, f"{s.seconds:.2g}") for s in sessions]
+def save_index(runs: Sequence[LabRun], folder: Path) -> Path:
+    """Write README.md, which lists the labs with their questions and durations, and return its path."""
+    rows = [(f"[{run.result.question}]({run.name}.md)", run.name, f"{run.seconds:.2g}") for run in runs]
     text = "\n\n".join([_INDEX, markdown_table(("question", "lab", "seconds"), rows)])
     path = folder / "README.md"
     write_atomically(path, f"{text}\n".encode())
     return path
+
+
+def _table(result: LabResult) -> str:
+    return markdown_table(result.table.header(), result.table.formatted_rows())

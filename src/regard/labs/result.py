@@ -1,14 +1,51 @@
-"""What a lab found, as a value: others write it down and draw it."""
+"""The result of a lab: question, setup, measured numbers, answer and plots, independent of how they are printed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-_MARGIN = 0.02  # shares of right answers that are nearer to each other than this count as alike
+_TOLERANCE = 0.02  # shares that differ by less than this count as nearly equal
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers in a table."""
+
+    title: str
+    format: str
+    """Format specification, such as ".1%"."""
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Measured numbers: one row per setting, one column per quantity."""
+
+    label_titles: tuple[str, ...]
+    """Titles of the columns that name the setting."""
+    columns: Mapping[str, Column]
+    """Key → column of numbers."""
+    rows: Mapping[tuple[str, ...], Mapping[str, float]]
+    """Labels of a setting → column key → number."""
+
+    def value(self, column: str, *labels: str) -> float:
+        return self.rows[labels][column]
+
+    def values(self, column: str) -> list[float]:
+        """Return a column from top to bottom."""
+        return [row[column] for row in self.rows.values()]
+
+    def header(self) -> tuple[str, ...]:
+        return (*self.label_titles, *(column.title for column in self.columns.values()))
+
+    def formatted_rows(self) -> list[tuple[str, ...]]:
+        return [
+            (*labels, *(format(row[key], column.format) for key, column in self.columns.items()))
+            for labels, row in self.rows.items()
+        ]
 
 
 @dataclass(frozen=True)
 class LinePanel:
-    """Lines over one axis: name → the height at each of `xs`"""
+    """Lines in one plot: name → value at each of `xs`."""
 
     title: str
     x_label: str
@@ -16,13 +53,14 @@ class LinePanel:
     xs: Sequence[float]
     lines: Mapping[str, Sequence[float]]
     log: str = ""
-    """The axes that are logarithmic: "", "x", "y" or "xy" """
+    """The logarithmic axes: "", "x", "y" or "xy"."""
     percent: bool = False
+    """Whether the values are shares, to be shown in percent."""
 
 
 @dataclass(frozen=True)
 class BarPanel:
-    """Groups of bars, shares in per cent: name → the height in each of `groups`"""
+    """Grouped bars of shares, shown in percent: name → share in each of `groups`."""
 
     title: str
     x_label: str
@@ -33,7 +71,7 @@ class BarPanel:
 
 @dataclass(frozen=True)
 class MatrixPanel:
-    """A matrix: what asks down the side, what is asked across the top"""
+    """A matrix of scores [queries, keys]."""
 
     title: str
     rows: Sequence[str]
@@ -43,13 +81,13 @@ class MatrixPanel:
 
 @dataclass(frozen=True)
 class ArrowPanel:
-    """Words in a plane, and where some of them move: label → (from, to)"""
+    """Words as points in a plane, and arrows between points: label → (from, to)."""
 
     title: str
     x_label: str
     y_label: str
     words: Mapping[str, tuple[float, float]]
-    moves: Mapping[str, tuple[tuple[float, float], tuple[float, float]]]
+    arrows: Mapping[str, tuple[tuple[float, float], tuple[float, float]]]
 
 
 Panel = LinePanel | BarPanel | MatrixPanel | ArrowPanel
@@ -57,26 +95,25 @@ Panel = LinePanel | BarPanel | MatrixPanel | ArrowPanel
 
 @dataclass(frozen=True)
 class LabResult:
+    """What one run of a lab measured, and the answer that follows from it."""
+
     question: str
     setup: str
-    """What was done"""
-    table: tuple[tuple[str, ...], ...]
-    """The head, then the rows"""
+    """What was done."""
+    table: ResultTable
     answer: tuple[str, str, str]
-    """Three sentences, filled in with what was measured"""
+    """Three sentences that quote the measured numbers."""
     panels: tuple[Panel, ...]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that the answer quotes and the table does not have."""
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def nearly_equal(share: float, other: float) -> bool:
+    return abs(share - other) < _TOLERANCE
 
 
-def alike(share: float, other: float) -> bool:
-    return abs(share - other) < _MARGIN
-
-
-def against(share: float, other: float, name: str) -> str:
-    """How a share compares with another, in words that are true whichever way a run came out"""
-    if alike(share, other):
-        return f"about as many as {name}"
-    return f"{100 * abs(share - other):.1f} points {'more' if share > other else 'fewer'} than {name}"
+def compare_shares(share: float, other: float, other_name: str) -> str:
+    """Describe how one share compares with another, whichever is larger: "12.3 points more than with one head"."""
+    if nearly_equal(share, other):
+        return f"about as many as {other_name}"
+    return f"{100 * abs(share - other):.1f} points {'more' if share > other else 'fewer'} than {other_name}"

@@ -1,81 +1,90 @@
-"""Q5: scores, softmax and its derivative against the width, with and without 1/√d."""
+"""Lab: scores, softmax and its derivative as functions of the width, with and without the factor 1/√d."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from statistics import mean
 
 import torch
 from torch import Tensor, nn
 
-from regard.labs.result import LabResult, LinePanel
+from regard.labs.result import Column, LabResult, LinePanel, ResultTable
+from regard.labs.training import Budget
 from regard.nn.scores import Dot, ScaledDot
 
 QUESTION = "Why must the dot product be scaled before the softmax?"
-SCORES: dict[str, type[nn.Module]] = {"q·k": Dot, "q·k / √d": ScaledDot}
-_WIDTHS = (4, 16, 64, 256, 1024)
-_KEYS = 64
+FULL, QUICK = Budget(0, 500), Budget(0, 50)
+PLAIN, SCALED = "q·k", "q·k / √d"
+WIDTHS = (4, 16, 64, 256, 1024)
+_SCORES: dict[str, type[nn.Module]] = {PLAIN: Dot, SCALED: ScaledDot}
+_N_KEYS = 64
+_COLUMNS = {
+    "variance": Column("variance", ",.2f"),
+    "entropy": Column("entropy, bits", ".2f"),
+    "derivative": Column("derivative", ".2g"),
+}
 
 
 @dataclass(frozen=True)
-class ScalingResult:
-    """Of one score at one width"""
+class ScoreStatistics:
+    """Statistics of one score function at one width."""
 
     variance: float
+    """Variance of the scores."""
     entropy: float
-    """Of the weights, in bits: log2 of the number of keys where all weigh the same, 0 where one has everything"""
+    """Mean entropy of the weights in bits: log2 of the number of keys if all are equal, 0 if one weight is 1."""
     derivative: float
-    """‖∂ softmax / ∂ scores‖: how much any change of the scores is felt; the median over the queries"""
+    """Median of ‖∂ softmax / ∂ scores‖ over the queries: how strongly the weights react to a change of the scores."""
 
 
-def run(seed: int = 1, quick: bool = False) -> LabResult:
-    n = 50 if quick else 500
-    found = {name: [measure(score(), d, n, seed) for d in _WIDTHS] for name, score in SCORES.items()}
-    rows = [
-        (str(d), name, f"{m.variance:,.2f}", f"{m.entropy:.2f}", f"{m.derivative:.2g}")
-        for i, d in enumerate(_WIDTHS)
-        for name, m in ((name, measured[i]) for name, measured in found.items())
-    ]
+def run(seed: int = 1, budget: Budget = FULL) -> LabResult:
+    rows: dict[tuple[str, ...], dict[str, float]] = {
+        (str(d), name): asdict(measure_scores(score(), d, budget.samples, seed))
+        for d in WIDTHS
+        for name, score in _SCORES.items()
+    }
+    table = ResultTable(("d", "score"), _COLUMNS, rows)
     setup = (
-        f"{n:,} queries with {_KEYS} keys each, all numbers drawn from the normal distribution: the variance of their "
-        "scores, the entropy of the weights, and the norm of the derivative of the weights by the scores (median)."
+        f"{budget.samples:,} queries with {_N_KEYS} keys each, all components drawn from the standard normal "
+        "distribution. Measured: the variance of the scores, the entropy of the attention weights, and the norm of the "
+        "derivative of the weights with respect to the scores (median)."
     )
-    head = ("d", "score", "variance", "entropy, bits", "derivative")
-    return LabResult(QUESTION, setup, (head, *rows), _answer(found), _panels(found))
+    return LabResult(QUESTION, setup, table, _answer(rows), _panels(table))
 
 
-def measure(score: nn.Module, d: int, n: int, seed: int) -> ScalingResult:
-    """n queries, each with keys of its own, all numbers drawn from the normal distribution"""
+def measure_scores(score: nn.Module, d: int, n: int, seed: int) -> ScoreStatistics:
+    """Measure a score function on `n` random queries, each with its own random keys."""
     generator = torch.Generator().manual_seed(seed)
-    q, k = (torch.randn(n, tokens, d, generator=generator) for tokens in (1, _KEYS))
-    e: Tensor = score(q, k)[:, 0]
-    p = e.softmax(-1)
+    q, k = (torch.randn(n, tokens, d, generator=generator) for tokens in (1, _N_KEYS))
+    scores: Tensor = score(q, k)[:, 0]
+    p = scores.softmax(-1)
     entropy = torch.special.entr(p).sum(-1).mean() / torch.tensor(2.0).log()
     jacobian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
-    return ScalingResult(float(e.var()), float(entropy), float(torch.linalg.matrix_norm(jacobian).median()))
+    return ScoreStatistics(float(scores.var()), float(entropy), float(torch.linalg.matrix_norm(jacobian).median()))
 
 
-def _answer(found: dict[str, list[ScalingResult]]) -> tuple[str, str, str]:
-    narrow, wide = found["q·k"][0], found["q·k"][-1]
-    first, last = found["q·k / √d"][0], found["q·k / √d"][-1]
-    ratio = mean(m.variance / d for m, d in zip(found["q·k"], _WIDTHS, strict=True))
+def _answer(rows: Mapping[tuple[str, ...], Mapping[str, float]]) -> tuple[str, str, str]:
+    first, last = str(WIDTHS[0]), str(WIDTHS[-1])
+    narrow, wide, narrow_scaled, wide_scaled = (rows[d, name] for name in _SCORES for d in (first, last))
+    ratio = mean(rows[str(d), PLAIN]["variance"] / d for d in WIDTHS)
     return (
-        f"The variance of q·k, a sum of d products, is {ratio:.2f} d on average over the widths: "
-        f"{narrow.variance:.1f} at d = {_WIDTHS[0]}, {wide.variance:,.0f} at d = {_WIDTHS[-1]}.",
-        f"So the softmax over {_KEYS} keys hardens, its entropy going from {narrow.entropy:.2f} to {wide.entropy:.2f} "
-        f"bits, and passes little back, the norm of its derivative going from {narrow.derivative:.2g} to "
-        f"{wide.derivative:.2g}.",
-        f"Divided by √d, the variance is {first.variance:.2f} and {last.variance:.2f} at the two ends, the entropy "
-        f"{first.entropy:.2f} and {last.entropy:.2f} bits, the derivative {first.derivative:.2g} and "
-        f"{last.derivative:.2g}.",
+        f"q·k is a sum of d products, and its variance is {ratio:.2f} d on average over the widths: "
+        f"{narrow['variance']:.1f} at d = {first} and {wide['variance']:,.0f} at d = {last}.",
+        f"Such scores saturate the softmax over {_N_KEYS} keys: between these widths its entropy changes from "
+        f"{narrow['entropy']:.2f} to {wide['entropy']:.2f} bits and the norm of its derivative from "
+        f"{narrow['derivative']:.2g} to {wide['derivative']:.2g}. All gradients to q and k pass through it.",
+        f"Divided by √d, the scores have variance {narrow_scaled['variance']:.2f} and {wide_scaled['variance']:.2f} at "
+        f"the two widths, the weights have entropy {narrow_scaled['entropy']:.2f} and {wide_scaled['entropy']:.2f} "
+        f"bits, and the derivative has norm {narrow_scaled['derivative']:.2g} and {wide_scaled['derivative']:.2g}.",
     )
 
 
-def _panels(found: dict[str, list[ScalingResult]]) -> tuple[LinePanel, LinePanel, LinePanel]:
-    def lines(title: str, y_label: str, key: str, log: str) -> LinePanel:
-        heights = {name: [getattr(m, key) for m in measured] for name, measured in found.items()}
-        return LinePanel(title, "width d", y_label, _WIDTHS, heights, log)
+def _panels(table: ResultTable) -> tuple[LinePanel, LinePanel, LinePanel]:
+    def panel(title: str, y_label: str, key: str, log: str) -> LinePanel:
+        lines = {name: [table.value(key, str(d), name) for d in WIDTHS] for name in _SCORES}
+        return LinePanel(title, "width d", y_label, WIDTHS, lines, log)
 
     return (
-        lines("The scores spread with d", "variance of the scores", "variance", "xy"),
-        lines("… the softmax hardens", "entropy of the weights, bits", "entropy", "x"),
-        lines("… and passes little back", "norm of its derivative", "derivative", "xy"),
+        panel("The variance grows with d", "variance of the scores", "variance", "xy"),
+        panel("The softmax saturates", "entropy of the weights, bits", "entropy", "x"),
+        panel("Gradients vanish", "norm of the derivative", "derivative", "xy"),
     )

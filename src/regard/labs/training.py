@@ -1,8 +1,9 @@
-"""Training in miniature: the loss and the optimiser of any run, in a loop that is shorter than the experiments."""
+"""A short training loop for labs, with the loss and the optimizer of `regard train`."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
@@ -14,34 +15,46 @@ from regard.text.vocab import PAD
 from regard.train.loss import LossConfig, loss_from_logits
 from regard.train.optim import OptimConfig, Optimizer, learning_rate
 
-_ROWS = 100
-_PLAIN = LossConfig(label_smoothing=0.0)
-_APART = 1_000_000  # batches of a run, so that two seeds share none
+_BATCH_SIZE = 100
+_CROSS_ENTROPY = LossConfig(label_smoothing=0.0)
+_SEED_STRIDE = 1_000_000  # more than the updates of a run, so that runs with different seeds share no batch
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a lab trains and tests."""
+
+    updates: int
+    """Updates per model; 0 leaves the models untrained."""
+    samples: int
+    """Test samples per measurement."""
 
 
 class SyntheticTask(Protocol):
+    """A task that generates its batches."""
+
     def batch(self, n: int, seed: int) -> Batch:
-        """`n` rows that are a function of the seed"""
+        """Return `n` rows; the same seed gives the same rows."""
         ...
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """What is drawn inside, such as first weights, follows the seed; outside nothing has changed."""
+    """Seed PyTorch's random numbers (for initial weights, say) inside the block; outside, their state is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-def fit(model: nn.Module, task: SyntheticTask, updates: int, lr: float, seed: int) -> float:
-    """Train on fresh batches, the same for every model of a seed → the median seconds of an update"""
+def train_model(model: nn.Module, task: SyntheticTask, updates: int, lr: float, seed: int) -> float:
+    """Train on new batches, the same for every model with this seed; return the median seconds per update."""
     config = OptimConfig(schedule="cosine", lr=lr, warmup=max(1, updates // 10))
-    optimizer, seconds = Optimizer(model, config), []
+    optimizer, seconds = Optimizer(model, config), [0.0] * (not updates)
     model.train()
     for update in range(1, updates + 1):
-        batch = task.batch(_ROWS, seed * _APART + update)
+        batch = task.batch(_BATCH_SIZE, seed * _SEED_STRIDE + update)
         start = time.perf_counter()
-        loss, _ = loss_from_logits(model(batch), batch.tgt_out, _PLAIN)
+        loss, _ = loss_from_logits(model(batch), batch.tgt_out, _CROSS_ENTROPY)
         (loss / (batch.tgt_out != PAD).sum()).backward()
         optimizer.step(learning_rate(config, update, updates, d_model=1))
         seconds.append(time.perf_counter() - start)
@@ -49,10 +62,10 @@ def fit(model: nn.Module, task: SyntheticTask, updates: int, lr: float, seed: in
     return median(seconds)
 
 
-def unseen(seed: int) -> int:
-    """The seed of a test set beside the batches of `fit`"""
-    return seed * _APART
+def heldout_seed(seed: int) -> int:
+    """Return the seed of the test set, which no batch of `train_model` uses."""
+    return seed * _SEED_STRIDE
 
 
-def n_parameters(model: nn.Module) -> int:
+def count_parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())

@@ -1,103 +1,110 @@
-"""Q6: heads that share the width among them against heads that have all of it each."""
+"""Lab: heads that divide the width of the model among them, compared with heads that each have the full width."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 from torch import nn
 
-from regard.labs.lookup_task import ROWS, Lookup, Reader, right
-from regard.labs.result import LabResult, LinePanel, against, alike, percent
-from regard.labs.training import fit, n_parameters, seeded, unseen
+from regard.labs.lookup_task import DESCRIPTION, LookupModel, LookupTask, correct_answers
+from regard.labs.result import Column, LabResult, LinePanel, ResultTable, compare_shares, nearly_equal
+from regard.labs.training import Budget, count_parameters, heldout_seed, seeded, train_model
 from regard.nn.attention import Heads, SelfAttention
 
 QUESTION = "Why does each head have a reduced dimension?"
-HEADS = (2, 4, 8)  # with one head the two are the same
+FULL, QUICK = Budget(400, 500), Budget(5, 50)
+HEADS = (2, 4, 8)  # with one head the two forms are the same
 D_MODEL = 64
-_TASK = Lookup((1, -1))
+REDUCED, FULL_WIDTH = "d / h", "d"
+_COLUMNS = {
+    "parameters": Column("parameters of attention", ",.0f"),
+    "milliseconds": Column("ms per update", ".1f"),
+    "correct": Column("both digits correct", ".1%"),
+}
+_TASK = LookupTask((1, -1))
 
 
-class FullWidth(SelfAttention):
-    """h heads of width d instead of d/h: maps from d to h·d, and back"""
+class FullWidthAttention(SelfAttention):
+    """h heads of width d instead of d/h: projections from d to h·d, and back."""
 
     def __init__(self, d_model: int, n_heads: int) -> None:
-        wide = n_heads * d_model
-        super().__init__(Heads(wide, n_heads, bias=False), causal=False)
-        self.query = nn.Linear(d_model, wide, bias=False)
-        self.key_value = nn.Linear(d_model, 2 * wide, bias=False)
-        self.out = nn.Linear(wide, d_model, bias=False)
+        total = n_heads * d_model
+        super().__init__(Heads(total, n_heads, bias=False), causal=False)
+        self.query = nn.Linear(d_model, total, bias=False)
+        self.key_value = nn.Linear(d_model, 2 * total, bias=False)
+        self.out = nn.Linear(total, d_model, bias=False)
 
 
 FORMS: dict[str, Callable[[int], SelfAttention]] = {
-    "d / h": lambda n_heads: SelfAttention(Heads(D_MODEL, n_heads, bias=False), causal=False),
-    "d": lambda n_heads: FullWidth(D_MODEL, n_heads),
+    REDUCED: lambda n_heads: SelfAttention(Heads(D_MODEL, n_heads, bias=False), causal=False),
+    FULL_WIDTH: lambda n_heads: FullWidthAttention(D_MODEL, n_heads),
 }
+"""Width of each head → attention with the given number of heads."""
 
 
 @dataclass(frozen=True)
-class WidthResult:
+class WidthMeasurement:
     parameters: int
     milliseconds: float
-    """An update, median"""
-    right: float
-    """Tokens with both answers right"""
+    """Median time per update."""
+    correct: float
+    """Share of tokens with both digits correct."""
 
 
-def run(seed: int = 1, quick: bool = False) -> LabResult:
-    updates, n = (5, 50) if quick else (400, 500)
-    found = {name: [measure(make, h, updates, n, seed) for h in HEADS] for name, make in FORMS.items()}
-    rows = [
-        (str(h), name, f"{m.parameters:,}", f"{m.milliseconds:.1f}", percent(m.right))
-        for i, h in enumerate(HEADS)
-        for name, m in ((name, measured[i]) for name, measured in found.items())
-    ]
+def run(seed: int = 1, budget: Budget = FULL) -> LabResult:
+    rows: dict[tuple[str, ...], dict[str, float]] = {
+        (str(h), name): asdict(measure_form(form, h, budget, seed)) for h in HEADS for name, form in FORMS.items()
+    }
+    table = ResultTable(("heads", "width of each"), _COLUMNS, rows)
     setup = (
-        f"{ROWS} Every token is asked for two digits, of the letter after its own and of the one before it; "
-        f"{updates:,} updates teach h heads that share the width d = {D_MODEL}, or have all of it each. Times are this "
-        "machine's."
+        f"{DESCRIPTION} For every token the model has to find two digits, that of the next letter of the alphabet and "
+        f"that of the previous one. {budget.updates:,} updates train h heads that divide the width d = {D_MODEL} among "
+        "them, or that each have the full width. Times depend on the machine."
     )
-    head = ("heads", "width of each", "parameters of attention", "ms an update", "both right")
-    return LabResult(QUESTION, setup, (head, *rows), _answer(found), _panels(found))
+    return LabResult(QUESTION, setup, table, _answer(table), _panels(table))
 
 
-def measure(attention: Callable[[int], SelfAttention], n_heads: int, updates: int, n: int, seed: int) -> WidthResult:
+def measure_form(form: Callable[[int], SelfAttention], n_heads: int, budget: Budget, seed: int) -> WidthMeasurement:
     with seeded(seed):
-        model = Reader(D_MODEL, 2, attention(n_heads))
-    seconds = fit(model, _TASK, updates, lr=5e-3, seed=seed)
-    both = right(model, _TASK, n, unseen(seed)).all(-1)
-    return WidthResult(n_parameters(model.attention), 1000 * seconds, float(both.float().mean()))
+        model = LookupModel(D_MODEL, 2, form(n_heads))
+    seconds = train_model(model, _TASK, budget.updates, lr=5e-3, seed=seed)
+    both = correct_answers(model, _TASK, budget.samples, heldout_seed(seed)).all(-1)
+    return WidthMeasurement(count_parameters(model.attention), 1000 * seconds, float(both.float().mean()))
 
 
-def _answer(found: dict[str, list[WidthResult]]) -> tuple[str, str, str]:
-    narrow, wide = found["d / h"], found["d"]
-    most = HEADS[-1]
-    share, whole = narrow[-1], wide[-1]
+def _answer(table: ResultTable) -> tuple[str, str, str]:
+    fewest, most = str(HEADS[0]), str(HEADS[-1])
+    few, reduced, full = table.rows[fewest, REDUCED], table.rows[most, REDUCED], table.rows[most, FULL_WIDTH]
     return (
-        f"Heads that share the width cost the same however many they are, {narrow[0].parameters:,} parameters with "
-        f"{HEADS[0]} and {share.parameters:,} with {most}; {most} heads of the whole width d = {D_MODEL} have "
-        f"{whole.parameters:,}, {whole.parameters / share.parameters:.1f} times as many.",
-        f"An update takes {whole.milliseconds:.1f} ms then and {share.milliseconds:.1f} where they share it, "
-        f"{whole.milliseconds / share.milliseconds:.1f} times as long.",
-        f"With {most} heads both answers are right for {percent(share.right)} of the tokens at width d/h and for "
-        f"{percent(whole.right)} at width d, {against(whole.right, share.right, 'at d/h')}; "
-        f"{_widest(narrow, wide)}.",
+        f"Heads that divide the width cost the same however many there are: {few['parameters']:,} parameters with "
+        f"{fewest} heads and {reduced['parameters']:,} with {most}. With the full width d = {D_MODEL} each, {most} "
+        f"heads have {full['parameters']:,}, {full['parameters'] / reduced['parameters']:.1f} times as many.",
+        f"With {most} heads an update takes {full['milliseconds']:.1f} ms at full width and "
+        f"{reduced['milliseconds']:.1f} ms at reduced width.",
+        f"With {most} heads both digits are correct for {reduced['correct']:.1%} of the tokens at width d/h and for "
+        f"{full['correct']:.1%} at width d, {compare_shares(full['correct'], reduced['correct'], 'at width d/h')}; "
+        f"{_largest_gap(*(_by_heads(table, 'correct', name) for name in FORMS))}.",
     )
 
 
-def _widest(narrow: list[WidthResult], wide: list[WidthResult]) -> str:
-    gaps = {h: abs(a.right - b.right) for h, a, b in zip(HEADS, narrow, wide, strict=True)}
-    most = max(gaps, key=lambda h: gaps[h])
-    if alike(gaps[most], 0.0):
-        return "nor does the whole width buy more with any other number of heads"
-    return f"the two are furthest apart with {most} heads, by {100 * gaps[most]:.1f} points"
+def _largest_gap(reduced: Sequence[float], full: Sequence[float]) -> str:
+    gaps = {h: abs(a - b) for h, a, b in zip(HEADS, reduced, full, strict=True)}
+    widest = max(gaps, key=lambda h: gaps[h])
+    if nearly_equal(gaps[widest], 0.0):
+        return "nor is the full width better with any other number of heads"
+    return f"the largest difference is {100 * gaps[widest]:.1f} points, with {widest} heads"
 
 
-def _panels(found: dict[str, list[WidthResult]]) -> tuple[LinePanel, LinePanel, LinePanel]:
-    def lines(title: str, y_label: str, key: str, percent: bool = False) -> LinePanel:
-        heights = {f"width {name}": [getattr(m, key) for m in measured] for name, measured in found.items()}
-        return LinePanel(title, "heads h", y_label, HEADS, heights, "x", percent)
+def _by_heads(table: ResultTable, column: str, name: str) -> list[float]:
+    return [table.value(column, str(h), name) for h in HEADS]
+
+
+def _panels(table: ResultTable) -> tuple[LinePanel, LinePanel, LinePanel]:
+    def panel(title: str, y_label: str, key: str, percent: bool = False) -> LinePanel:
+        lines = {f"width {name}": _by_heads(table, key, name) for name in FORMS}
+        return LinePanel(title, "heads h", y_label, HEADS, lines, "x", percent)
 
     return (
-        lines("What it holds", "parameters of attention", "parameters"),
-        lines("What it takes", "ms an update", "milliseconds"),
-        lines("What it gives", "both answers right, %", "right", percent=True),
+        panel("Size", "parameters of attention", "parameters"),
+        panel("Training time", "ms per update", "milliseconds"),
+        panel("Accuracy", "both digits correct, %", "correct", percent=True),
     )
