@@ -19,7 +19,7 @@ def test_exact_match_counts_lines_without_any_error() -> None:
     class Copier(nn.Module):
         """Generates its source."""
 
-        def room(self, batch: Batch) -> None:
+        def max_target_len(self, batch: Batch) -> None:
             return None
 
         def start(self, batch: Batch) -> State:
