@@ -1,6 +1,7 @@
 """Small models and data that the tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Some virtual machines report AMX and then fail on it with an illegal instruction; read before torch is loaded.
@@ -19,10 +20,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 VOCAB = 40
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is read from or left in the user's cache."""
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's cache out of all tests, and of the fixtures that they share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+        yield
 
 
 def tiny_model(seed: int = 0, **options: object) -> models.Model:

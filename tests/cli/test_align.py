@@ -1,16 +1,17 @@
-"""Alignments as a user sees them: a toy model that is told where to look, and what it then carries over."""
+"""`regard align`, and `translate` and `evaluate` with alignments, on a model trained with --alignments."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import regard as library
-from tests.cli.command import failed_in_one_line, regard, toy_files, train_arguments
+from tests.cli.command import regard, toy_files, train_arguments
 
 
-def gold_of(sources: Path) -> str:
-    """Of a reversed line: word i comes last but i"""
+def gold_alignments(sources: Path) -> str:
+    """Return the alignments of reversed lines: word i becomes word n - 1 - i."""
     counts = [len(line.split()) for line in sources.read_text().splitlines()]
     return "".join(" ".join(f"{i}-{n - 1 - i}" for i in range(n)) + "\n" for n in counts)
 
@@ -20,7 +21,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("guided")
     files = toy_files(folder)
     for source in (files[0], files[2]):
-        source.with_suffix(".align").write_text(gold_of(source))
+        source.with_suffix(".align").write_text(gold_alignments(source))
     return files
 
 
@@ -33,21 +34,23 @@ def run(files: list[Path]) -> Path:
     return out
 
 
-def test_a_guided_model_aligns_as_it_was_told(run: Path, files: list[Path]) -> None:
+def test_a_model_trained_with_alignments_reproduces_them(run: Path, files: list[Path]) -> None:
     assert json.loads((run / "config.json").read_text())["alignment"] == {"layer": 0, "head": 0, "threshold": 0.25}
     gold = files[2].with_suffix(".align")
     done = regard("evaluate", run, *files[2:], "--alignments", gold, "--json")
-    found = json.loads(done.stdout)["alignment"]
-    assert found["aer"] < 0.05 and found["precision"] > 0.95 and found["recall"] > 0.95
+    scores = json.loads(done.stdout)["alignment"]
+    assert scores["aer"] < 0.05 and scores["precision"] > 0.95 and scores["recall"] > 0.95
     lines = regard("align", run, *files[2:]).stdout.splitlines()
-    right = gold.read_text().splitlines()
-    assert len(lines) == len(right)
-    assert sum(sorted(a.split()) == sorted(b.split()) for a, b in zip(lines, right, strict=True)) > 0.9 * len(right)
+    references = gold.read_text().splitlines()
+    assert len(lines) == len(references)
+    assert sum(sorted(a.split()) == sorted(b.split()) for a, b in zip(lines, references, strict=True)) > 0.9 * len(
+        references
+    )
 
 
-def test_translations_come_with_their_alignment_and_markup(run: Path) -> None:
-    said = regard("translate", run, "--text", "a b c d", "--alignment").stdout
-    assert said == "d c b a ||| 0-3 1-2 2-1 3-0\n"
+def test_translate_adds_alignments_and_places_markup(run: Path) -> None:
+    output = regard("translate", run, "--text", "a b c d", "--alignment").stdout
+    assert output == "d c b a ||| 0-3 1-2 2-1 3-0\n"
     marked = regard("translate", run, "--text", "a <b>b c</b> {x} d", "--markup").stdout
     assert marked == "{x} d <b>c b</b> a\n"
     [row] = map(json.loads, regard("translate", run, "--text", "a b", "--alignment", "--json").stdout.splitlines())
@@ -57,23 +60,23 @@ def test_translations_come_with_their_alignment_and_markup(run: Path) -> None:
     assert "ž" in copied
 
 
-def test_the_best_head_is_found_and_kept(run: Path, files: list[Path]) -> None:
+def test_choose_finds_the_best_head_and_stores_it(run: Path, files: list[Path]) -> None:
     gold = files[2].with_suffix(".align")
-    shown = regard("align", run, *files[2:], "--choose", gold).stdout.splitlines()
-    rates = [float(line.split("AER")[1].split()[0]) for line in shown[:-1]]
+    lines = regard("align", run, *files[2:], "--choose", gold).stdout.splitlines()
+    rates = [float(line.split("AER")[1].split()[0]) for line in lines[:-1]]
     assert rates == sorted(rates) and rates[0] < 0.05
-    kept = json.loads((run / "config.json").read_text())["alignment"]
-    named = "all layers" if kept["layer"] is None else f"layer {kept['layer']},"
-    assert named in shown[-1] and shown[0].startswith(named)
-    assert library.load(run).aligner.model_dump() == kept  # type: ignore[union-attr]
+    stored = json.loads((run / "config.json").read_text())["alignment"]
+    named = "all layers" if stored["layer"] is None else f"layer {stored['layer']},"
+    assert named in lines[-1] and lines[0].startswith(named)
+    assert library.load(run).aligner.model_dump() == stored  # type: ignore[union-attr]
     both = regard("align", run, *files[2:], "--reverse", run).stdout.splitlines()  # reversing is its own reverse
     alone = regard("align", run, *files[2:]).stdout.splitlines()
     assert all(set(b.split()) <= set(a.split()) for a, b in zip(alone, both, strict=True))
 
 
-def test_mistakes(run: Path, files: list[Path], tmp_path: Path) -> None:
+def test_errors_are_one_line(run: Path, files: list[Path], tmp_path: Path, error_line: Callable[..., str]) -> None:
     (tmp_path / "bad").write_text("0-0\n")
-    lines = {
+    cases = {
         "lines for 4,000 pairs": [*train_arguments(files, tmp_path / "x"), "--alignments", tmp_path / "bad"],
         "no such file": [*train_arguments(files, tmp_path / "y"), "--alignments", tmp_path / "none"],
         "with an encoder": [
@@ -84,5 +87,5 @@ def test_mistakes(run: Path, files: list[Path], tmp_path: Path) -> None:
         "1 lines for 100 pairs": ["evaluate", run, *files[2:], "--alignments", tmp_path / "bad"],
         "no effect with one test file": ["evaluate", run, files[2], "--alignments", tmp_path / "bad"],
     }
-    for message, arguments in lines.items():
-        assert message in failed_in_one_line(regard(*arguments))
+    for message, arguments in cases.items():
+        assert message in error_line(*arguments)

@@ -1,4 +1,4 @@
-"""`regard serve` as a user starts it, and stops it."""
+"""`regard serve`: starting and stopping the server."""
 
 import signal
 import socket
@@ -19,30 +19,22 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return toy_models(tmp_path_factory.mktemp("models"))
 
 
-def test_it_serves_and_leaves_when_it_is_told_to(models: dict[str, Path]) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "regard",
-        "serve",
-        str(models["toy"]),
-        f"other={models['rnn']}",
-        "--port",
-        "0",
-    ]
+def test_it_answers_requests_and_stops_on_sigterm(models: dict[str, Path]) -> None:
+    folders = [str(models["toy"]), f"other={models['rnn']}"]
+    command = [sys.executable, "-m", "regard", "serve", *folders, "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:
         assert server.stdout is not None
         names, _, address = server.stdout.readline().strip().rpartition(": ")
         assert names == "toy, other" and address.startswith("http://127.0.0.1:")
-        answer = None
+        response = None
         for _ in range(200):
             try:
-                answer = httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"})
+                response = httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"})
                 break
             except httpx.TransportError:
                 time.sleep(0.05)
-        assert answer is not None and answer.status_code == 200
+        assert response is not None and response.status_code == 200
         server.send_signal(signal.SIGTERM)
         assert server.wait(15) in (0, -signal.SIGTERM)
         assert "Traceback" not in server.communicate()[1]
@@ -50,15 +42,15 @@ def test_it_serves_and_leaves_when_it_is_told_to(models: dict[str, Path]) -> Non
         server.kill()
 
 
-def test_mistakes(models: dict[str, Path], tmp_path: Path) -> None:
+def test_errors_are_one_line(models: dict[str, Path], tmp_path: Path) -> None:
     toy = models["toy"]
-    lines = {
+    cases = {
         "give --token": ["serve", toy, "--host", "0.0.0.0"],
-        "no model there": ["serve", tmp_path],
+        "no model found": ["serve", tmp_path],
         "two models are named 'toy'": ["serve", toy, toy],
         "cannot name a model": ["serve", f"a b={toy}"],
     }
-    for message, arguments in lines.items():
+    for message, arguments in cases.items():
         assert message in failed_in_one_line(regard(*arguments))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

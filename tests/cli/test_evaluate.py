@@ -1,0 +1,61 @@
+"""`regard evaluate`: the scores of sacreBLEU, and a baseline."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import environment, regard, toy_files
+
+
+def test_scores_and_signatures_equal_those_of_sacrebleu(
+    toy_run: Path, held_out: tuple[Path, Path], tmp_path: Path
+) -> None:
+    src, ref = held_out
+    output = tmp_path / "hyp"
+    for extra in ([], ["--tokenize", "none", "--lowercase"]):
+        ours = json.loads(regard("evaluate", toy_run, src, ref, "--json", "--output", output, *extra).stdout)
+        flags = ["--tokenize", "none", "-lc"] if extra else []
+        command = [sys.executable, "-m", "sacrebleu", ref, "-i", output, "-m", "bleu", "chrf", "ter", "-w", "6", *flags]
+        theirs = subprocess.run(map(str, command), capture_output=True, text=True, env=environment(), check=True)
+        for mine, other in zip(ours["scores"].items(), json.loads(theirs.stdout), strict=True):
+            assert mine[0] == other["name"]
+            assert mine[1]["score"] == pytest.approx(other["score"], abs=1e-6)
+            assert mine[1]["signature"] == other["signature"]
+    assert sum(row["sentences"] for row in ours["bleu_by_source_length"]) == 60
+    text = regard("evaluate", toy_run, src, ref).stdout
+    assert "BLEU" in text and "nrefs:1|case:mixed" in text and "1–10" in text
+
+
+def test_a_baseline_adds_a_paired_bootstrap_test(toy_run: Path, held_out: tuple[Path, Path], tmp_path: Path) -> None:
+    worse = tmp_path / "worse"
+    first = regard("average", toy_run, "--last", 1, "--out", worse)
+    assert first.returncode == 0, first.stderr
+    shutil.copytree(toy_run / "checkpoints", worse / "checkpoints")
+    done = regard("evaluate", toy_run, *held_out, "--baseline", worse, "--json")
+    rows = json.loads(done.stdout)["paired_bootstrap"]
+    assert [row["metric"] for row in rows] == ["BLEU", "chrF2", "TER"]
+    assert all(0 <= row["p_value"] <= 1 for row in rows)
+    same = json.loads(regard("evaluate", toy_run, *held_out, "--baseline", toy_run, "--json").stdout)
+    assert [row["p_value"] for row in same["paired_bootstrap"]] == [1.0, 1.0, 1.0], "a model equals itself"
+
+
+def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
+    files = toy_files(tmp_path, n=50)
+    short = tmp_path / "short"
+    short.write_text("a\n")
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    for arguments, message in (
+        ([short, files[0]], "1 lines but"),
+        ([empty, empty], "empty"),
+        ([short, short, short], "3 test files"),
+        ([short, short, "--tokenize", "14a"], "13a"),
+        ([short, short, "--output", tmp_path / "no" / "file"], "no folder"),
+        ([short, short, "--stride", "2"], "--stride has no effect"),
+    ):
+        assert message in error_line("evaluate", toy_run, *arguments), arguments

@@ -1,0 +1,95 @@
+"""`regard translate` and its equivalent in Python, on the toy model."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import regard as library
+from tests.cli.command import regard
+
+
+def test_the_model_has_learnt_the_task_and_python_and_command_line_agree(
+    toy_run: Path, held_out: tuple[Path, Path]
+) -> None:
+    src, ref = (path.read_text().splitlines() for path in held_out)
+    lines = [src[0], "", *src[1:]]  # the translation of an empty line is an empty line
+    out = regard("translate", toy_run, stdin="\n".join(lines).encode() + b"\n").stdout.splitlines()
+    assert len(out) == len(lines) and out[1] == ""
+    del out[1]
+    assert sum(h == r for h, r in zip(out, ref, strict=True)) >= 0.9 * len(ref)
+    translations = library.load(toy_run).translate(src)
+    assert [t.text for t in translations] == out
+
+
+def test_translations_in_python(toy_run: Path) -> None:
+    translator = library.load(toy_run)
+    assert isinstance(translator, library.Translator)
+    [t, other] = translator.translate(["a b c", "d e f g h"], beam=5, n_best=3, attention=True)
+    assert (t.text, t.score, t.tokens) == (t.hypotheses[0].text, t.hypotheses[0].score, t.hypotheses[0].tokens)
+    assert t.source_tokens == ("▁a", "▁b", "▁c") and len(t.hypotheses) == 3
+    assert t.attention is not None and other.attention is not None
+    assert t.attention.cross.shape == (2, 4, len(t.tokens) + 1, 4)
+    assert other.attention.encoder.shape == (2, 4, 6, 6)
+    assert t.attention.cross.sum(-1) == pytest.approx(1.0, abs=1e-5)
+    assert t.alignment is not None and sorted(j for _, j in t.alignment) == list(range(len(t.tokens)))
+    for candidate in (*t.hypotheses, *other.hypotheses):
+        assert candidate.attention is not None and candidate.attention.target_tokens == (*candidate.tokens, "</s>")
+    forced = translator.record("a b c", t.hypotheses[2].text)
+    assert np.array_equal(forced.cross, t.hypotheses[2].attention.cross)
+    assert translator.translate(["a b c"])[0].alignment is None
+    assert translator.translate([]) == []
+    with pytest.raises(library.UserError, match="list of texts"):
+        translator.translate("a b c")
+    with pytest.raises(library.UserError, match="did you mean 'beam'"):
+        translator.translate(["a"], beem=3)
+
+
+def test_decoding_options(toy_run: Path) -> None:
+    def translate(*options: object) -> list[str]:
+        done = regard("translate", toy_run, "--text", "a b c d", *options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    best = translate("--n-best", 3)
+    assert len(best) == 3 and best[0].endswith("\td c b a")
+    scores = [float(line.split("\t")[0]) for line in best]
+    assert scores == sorted(scores, reverse=True)
+    assert translate("--beam", 1) == ["d c b a"]
+    assert translate("--prefix", "a a")[0].startswith("a a")
+    assert len(translate("--max-len", 2)[0].split()) == 2
+    assert len(translate("--min-len", 9)[0].split()) >= 9
+    assert translate("--sample", "--seed", 4, "--top-k", 3) == translate("--sample", "--seed", 4, "--top-k", 3)
+    assert translate("--ensemble", toy_run, "--beam", 5) == translate("--beam", 5)
+    row = json.loads(translate("--json")[0])
+    assert row["hypotheses"][0]["text"] == "d c b a" and row["source"] == "a b c d"
+
+
+def test_any_bytes_can_be_translated(toy_run: Path) -> None:
+    done = regard("translate", toy_run, "--beam", 1, stdin=b"a b\r\n\xff\xfe\n\x00\n" + "🙂 é\n".encode())
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 4
+    translator = library.load(toy_run)
+    assert isinstance(translator, library.Translator)
+    [plain, unclean] = translator.translate(["a b c", "\ufeff a\u00a0b\u2028 c"])
+    assert plain.text == unclean.text and plain.source_tokens == unclean.source_tokens, "cleaned like training text"
+    assert len(translator.translate(["\ud800 a"])) == 1
+
+
+def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
+    damaged = tmp_path / "broken"
+    shutil.copytree(toy_run, damaged, ignore=shutil.ignore_patterns("checkpoints"))
+    (damaged / "model.safetensors").write_bytes(b"\xff" * 100)
+    for arguments, message in (
+        ([tmp_path], "no model found"),
+        ([damaged, "--text", "a"], "safetensors"),
+        ([toy_run, "--text", "a", "--beam", "0"], "beam"),
+        ([toy_run, "--text", "a", "--beam", "2", "--n-best", "4"], "beam of at least 4"),
+        ([toy_run, "--text", "a", "--top-k", "4"], "--sample"),
+        ([toy_run, "--text", "a", "--device", "cuda:99"], "no such device"),
+        ([toy_run, "--text", "a", "--sample", "--temperature", "inf"], "temperature"),
+    ):
+        assert message in error_line("translate", *arguments), arguments
