@@ -1,4 +1,4 @@
-"""Runs the real command line."""
+"""Running `regard` in a new process, as a user does, and toy data to train on."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ TOY = [
 
 
 def regard(*arguments: object, stdin: bytes | None = None, timeout: float = 200) -> subprocess.CompletedProcess[str]:
-    """`regard ARGUMENTS` as a process of its own."""
+    """Run `regard ARGUMENTS` in a new process."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-m", "regard", *map(str, arguments)],
         input=None if stdin is None else stdin.decode(errors="surrogateescape"),
@@ -29,12 +29,12 @@ def regard(*arguments: object, stdin: bytes | None = None, timeout: float = 200)
 
 
 def environment() -> dict[str, str]:
-    """One thread, so that sums come out the same; colours and widths of no terminal."""
+    """Return an environment with one thread, so that results are reproducible, and a fixed terminal width."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8", "COLUMNS": "200"}
 
 
 def toy_files(folder: Path, task: str = "reverse", n: int = 4000) -> list[Path]:
-    """[train.src, train.tgt, valid.src, valid.tgt]"""
+    """Write the files of a toy task and return [train.src, train.tgt, valid.src, valid.tgt]."""
     options = {"lengths": (2, 6), "n_letters": 8}
     train = write_pairs(folder, "train", toy_pairs(task, n, seed=1, **options))  # type: ignore[arg-type]
     valid = write_pairs(folder, "valid", toy_pairs(task, 100, seed=2, **options))  # type: ignore[arg-type]
@@ -42,12 +42,13 @@ def toy_files(folder: Path, task: str = "reverse", n: int = 4000) -> list[Path]:
 
 
 def train_arguments(files: Sequence[Path], out: Path, *settings: str) -> list[object]:
+    """Return the arguments that train a toy model on files of `toy_files`."""
     chosen = [word for setting in settings for word in ("--set", setting)]
     return ["train", *files[:2], "--valid", *files[2:], "--out", out, *TOY, *chosen]
 
 
 def failed_in_one_line(run: subprocess.CompletedProcess[str]) -> str:
-    """The one line that a user's mistake gives."""
+    """Check that the command failed because of a mistake of the user, and return its last line."""
     assert run.returncode == 2, run.stderr
     assert "Traceback" not in run.stderr
     last = run.stderr.strip().splitlines()[-1]

@@ -26,7 +26,7 @@ def test_figures_data_and_the_terminal(toy_run: Path, tmp_path: Path) -> None:
 
 def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
     for arguments, message in (
-        (("", "--layer", 0), "empty"),
+        (("", "--layer", 0), "the text is empty"),
         (("a b", "--layer", 7), "no layer 7; this model has 0 to 1"),
         (("a b", "--head", 4), "no head 4"),
         (("a b", "--kind", "self"), "encoder, decoder, cross"),
