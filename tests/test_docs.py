@@ -85,8 +85,10 @@ def test_public_names_have_an_example(name: str) -> None:
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:\.py|/)")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md", "docs/tour.md"])
-@pytest.mark.xfail(strict=False, reason="the pages are being rewritten for the new layout")
+UNFINISHED = pytest.mark.xfail(strict=False, reason="names paths that are not in the repository")
+
+
+@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/architecture.md", marks=UNFINISHED), "docs/tour.md"])
 def test_named_paths_exist(name: str) -> None:
     """Every path that the page names exists. What counts as a path, and where it is looked for:
 
@@ -153,7 +155,8 @@ def exists(path: str, folders: list[Path]) -> bool:
 
 
 def test_the_check_of_paths_finds_wrong_ones() -> None:
-    page = """Read `nn/attention.py`, `Bundle.load`, `DIR/tokenizer/` and `src/regard/text/`, but not `nn/look.py`, `vocab.py`.
+    page = """Read `nn/attention.py`, `Bundle.load`, `DIR/tokenizer/` and `src/regard/text/`.
+These are wrong: `nn/look.py`, `vocab.py`.
 
 | folder | files |
 |---|---|

@@ -40,7 +40,7 @@ def build(config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_si
     >>> options = {"kind": "transformer", "d_model": 32, "n_heads": 4, "d_ff": 64, "n_layers": 2}
     >>> model = build(options, vocab_size=100)
     >>> sum(p.numel() for p in model.parameters())
-    46720
+    46080
     """
     config = parse_config(config)
     model: Model = MODELS[config.kind][1](config, vocab_size, src_vocab_size)
