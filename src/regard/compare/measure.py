@@ -98,7 +98,7 @@ def train_and_measure(run: Run, test: TestPlan) -> ResultRow:
     ]
     row["train_tokens_per_second"] = median(rates) if rates else None
     translator = load_translator(run.out, device=run.device)
-    parameters = sum(p.numel() for p in translator.model.parameters())
+    parameters = sum(p.numel() for p in translator.traced_model.parameters())
     return {"parameters": parameters, **row, **measure(translator, test, run.out / "test.hyp")}
 
 

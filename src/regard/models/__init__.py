@@ -1,6 +1,6 @@
 """The models, by kind. A new model is a Config and a class in its own file, and a line in this table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from regard.config import Config
@@ -10,9 +10,11 @@ from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, 
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 
 ModelConfig = TransformerConfig | EncoderDecoderConfig | DecoderOnlyConfig | EncoderOnlyConfig
-Model = EncoderDecoder | DecoderOnly | EncoderOnly
+GenerativeModel = EncoderDecoder | DecoderOnly
+"""A model that generates an output token by token"""
+Model = GenerativeModel | EncoderOnly
 
-MODELS: dict[str, tuple[type[Config], Any]] = {
+MODELS: dict[str, tuple[type[Config], Callable[..., Model]]] = {
     "transformer": (TransformerConfig, EncoderDecoder),
     "encoder-decoder": (EncoderDecoderConfig, EncoderDecoder),
     "decoder": (DecoderOnlyConfig, DecoderOnly),
@@ -43,5 +45,4 @@ def build(config: ModelConfig | Mapping[str, Any], vocab_size: int, src_vocab_si
     46080
     """
     config = parse_config(config)
-    model: Model = MODELS[config.kind][1](config, vocab_size, src_vocab_size)
-    return model
+    return MODELS[config.kind][1](config, vocab_size, src_vocab_size)

@@ -42,8 +42,8 @@ class TransformerConfig(StackConfig):
     """Share one matrix between embeddings and output layer (with separate vocabularies: on the target side)."""
 
     def as_encoder_decoder(self) -> EncoderDecoderConfig:
-        own = {"n_decoder_layers", "tied"}
-        options = {name: getattr(self, name) for name in type(self).model_fields if name not in own}
+        """Split into the options of encoder and decoder."""
+        options = {name: getattr(self, name) for name in StackConfig.model_fields}
         return EncoderDecoderConfig(
             encoder=StackConfig(**options),
             decoder=StackConfig(**{**options, "n_layers": self.n_decoder_layers or self.n_layers}),
@@ -66,7 +66,7 @@ class EncoderDecoder(nn.Module):
         self.decoder = make_decoder(config.decoder, tgt_tokens, self.encoder.d_model)
         self.d_model = config.decoder.d_model
         self.max_len = self.decoder.max_len
-        """Longest sequence that the model can process; None: no limit"""
+        """Longest target, counting BOS; None: no limit"""
         self.readout, self.output = make_output_layer(self.decoder.d_out, tgt_tokens, config.tied)
         initialise(self)
         if config.tied:
@@ -75,7 +75,8 @@ class EncoderDecoder(nn.Module):
     @property
     def max_source_tokens(self) -> int | None:
         """Most source tokens, not counting EOS; None: no limit"""
-        return None if self.max_len is None else self.max_len - 1
+        limits = [n for n in (self.encoder.max_len, self.decoder.max_memory_len) if n is not None]
+        return min(limits) - 1 if limits else None
 
     @property
     def can_hide_tokens(self) -> bool:

@@ -26,7 +26,7 @@ class EncoderOnly(nn.Module):
         tokens = token_table(src_vocab_size or vocab_size, config.encoder.d_model)
         self.encoder = make_encoder(config.encoder, tokens)
         self.d_model = config.encoder.d_model
-        self.max_len: int | None = getattr(config.encoder, "max_positions", None)
+        self.max_len = self.encoder.max_len
         self.predicts_label = config.head == "label"
         self.dropout = nn.Dropout(config.encoder.dropout)
         self.output = nn.Linear(self.d_model, vocab_size)

@@ -45,6 +45,7 @@ class ImageEncoder(nn.Module):
     """Encodes images [B, 3, size, size] as regions × regions vectors, row by row."""
 
     can_hide_tokens = False
+    max_len: int | None = None
 
     def __init__(self, config: ImageEncoderConfig) -> None:
         super().__init__()

@@ -68,7 +68,11 @@ class AttentionModule(Protocol):
 
 
 class Encoder(Protocol):
+    """Turns sources into vectors."""
+
     d_model: int
+    max_len: int | None
+    """Longest source, counting EOS; None: no limit"""
     can_hide_tokens: bool
     """Whether single source tokens can be masked: attention can leave a token out, a recurrence cannot"""
 
@@ -95,6 +99,9 @@ class Decoder(Protocol[DecoderStateT]):
 
     d_out: int
     max_len: int | None
+    """Longest target, counting BOS; None: no limit"""
+    max_memory_len: int | None
+    """Longest encoded source that cross-attention can process; None: no limit"""
 
     def __call__(
         self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
@@ -114,6 +121,7 @@ class Decoder(Protocol[DecoderStateT]):
 
 
 def present(traces: list[AttentionTrace | None]) -> list[AttentionTrace]:
+    """Leave out layers without a trace: those that are not attention, and all if no traces were requested."""
     return [trace for trace in traces if trace is not None]
 
 

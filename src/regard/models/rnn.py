@@ -64,6 +64,7 @@ class RnnDecoderConfig(Config):
 
 class RnnEncoder(nn.Module):
     can_hide_tokens = False  # the recurrence reads every token
+    max_len: int | None = None
 
     def __init__(self, config: RnnEncoderConfig, tokens: nn.Embedding) -> None:
         super().__init__()
@@ -117,6 +118,7 @@ class RnnState:
 
     rnn: RecurrentState
     memory: Memory | None
+    """None: the decoder has no attention"""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "RnnState":
         memory = self.memory
@@ -128,7 +130,7 @@ class RnnState:
 class RnnDecoder(nn.Module):
     """A recurrent decoder; without an encoded source it is a language model."""
 
-    max_len = None
+    max_len: int | None = None
 
     def __init__(self, config: RnnDecoderConfig, tokens: nn.Embedding, d_memory: int | None) -> None:
         super().__init__()
@@ -141,6 +143,7 @@ class RnnDecoder(nn.Module):
         self.attention: RnnAttention | None = None
         self.join: nn.Linear | None = None
         self.d_out = d
+        self.max_memory_len = config.max_positions
         if config.attention == "none" or d_memory is None:
             return
         if config.context == "input":
@@ -169,7 +172,7 @@ class RnnDecoder(nn.Module):
             h = self.tokens.weight.new_zeros(rows, n, d)
         else:
             h = self.initial_state(memory.summary).tanh().unflatten(-1, (n, d))
-        return RnnState(self.rnn.initial_state(h), memory)
+        return RnnState(self.rnn.initial_state(h), None if self.attention is None else memory)
 
     def step(self, state: RnnState, ids: Tensor) -> tuple[Tensor, RnnState]:
         x, memory = self.tokens(ids[:, None]), state.memory

@@ -152,6 +152,7 @@ class StackEncoder(nn.Module):
         self.layers = nn.ModuleList(EncoderLayer(config.layer, config.encoder_mixer()) for _ in range(config.n_layers))
         self.norm = _last_norm(config)
         self.d_model = config.d_model
+        self.max_len = config.max_positions
         self.can_hide_tokens = config.can_hide_tokens
 
     def forward(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
@@ -217,6 +218,7 @@ class StackDecoder(nn.Module):
         self.norm = _last_norm(config)
         self.d_out = config.d_model
         self.max_len = config.max_positions
+        self.max_memory_len = config.max_len if config.score == "location" else None
 
     def forward(
         self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
@@ -264,6 +266,8 @@ class StackDecoder(nn.Module):
         return self.norm(x), replace(state, layers=tuple(states), length=length)
 
     def attention_modules(self, kind: str) -> list[AttentionModule]:
+        if kind not in ("decoder", "cross"):
+            return []
         modules = [layer.cross if kind == "cross" else layer.mixer for layer in self._layers()]
         return [module for module in modules if isinstance(module, MultiHeadAttention)]
 
@@ -273,8 +277,10 @@ class StackDecoder(nn.Module):
 
     def _sources(self, memory: Memory | None) -> list[Source | None]:
         """Compute each layer's keys and values of the source, once per sentence."""
-        found = [None if memory is None else layer.source_keys_values(memory.values) for layer in self._layers()]
-        return [None if memory is None or kv is None else Source(kv, memory.may_attend) for kv in found]
+        if memory is None:
+            return [None] * len(self.layers)
+        keys_values = [layer.source_keys_values(memory.values) for layer in self._layers()]
+        return [None if kv is None else Source(kv, memory.may_attend) for kv in keys_values]
 
     def _head_masks(self, head_mask: HeadMask | None, device: torch.device) -> list[HeadMasks]:
         if head_mask is None:

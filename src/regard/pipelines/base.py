@@ -1,10 +1,9 @@
 """What all pipelines have in common: the interface that visualisation, explanation and the server build on."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,11 +11,14 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.data.images import ImageArray
 from regard.errors import UserError
-from regard.models import Model
+from regard.models import GenerativeModel, Model
+from regard.models.encoder_only import EncoderOnly
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionTraces
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.search.decode import DecodeConfig, decode
+from regard.search.ensemble import Ensemble
+from regard.search.protocols import Hypothesis
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS, EOS, PAD, SPECIALS
@@ -42,6 +44,12 @@ class EncodedInput:
         """Make a batch of one sentence; `target` are the ids after BOS, for teacher forcing."""
         return Batch.of(self.src, torch.tensor([[BOS, *target]], dtype=torch.int64, device=self.src.device))
 
+    def check_not_empty(self) -> None:
+        """Refuse a text without tokens."""
+        is_image = self.src.is_floating_point()
+        if not (is_image or self.src_ids or self.prefix):
+            raise UserError("the text is empty; give at least one word")
+
 
 @dataclass(frozen=True)
 class AttentionSite:
@@ -52,7 +60,7 @@ class AttentionSite:
     causal: bool
 
 
-class Pipeline(ABC):
+class Pipeline:
     """A trained model with its tokenizers. Holds no state between calls."""
 
     noun: ClassVar[str]
@@ -64,12 +72,16 @@ class Pipeline(ABC):
     example_recipe: ClassVar[str]
     """A recipe that trains such a model"""
 
-    model: Any
+    model: Model | Ensemble[GenerativeModel]
     src_tokenizer: Tokenizer
     tgt_tokenizer: Tokenizer
 
     def __init__(
-        self, model: Any, tokenizers: TokenizerPair, decode_config: DecodeConfig, device: torch.device
+        self,
+        model: Model | Ensemble[GenerativeModel],
+        tokenizers: TokenizerPair,
+        decode_config: DecodeConfig,
+        device: torch.device,
     ) -> None:
         self.model = model
         self.src_tokenizer = tokenizers.src
@@ -78,14 +90,18 @@ class Pipeline(ABC):
         self.device = device
 
     @property
+    def members(self) -> tuple[Model, ...]:
+        """The models that decode together: one, or those of an ensemble"""
+        return self.model.members if isinstance(self.model, Ensemble) else (self.model,)
+
+    @property
     def traced_model(self) -> Model:
         """The model whose attention is recorded; of an ensemble, its first member"""
-        model: Model = self.model
-        return model
+        return self.members[0]
 
     def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
         """Tokenise an input. `hidden` are positions of source tokens that the model must not see."""
-        [ids] = self.src_tokenizer.encode([self.clean(as_text(source))])
+        [ids] = self.src_tokenizer.encode([self.clean(_as_text(source))])
         return self.encode_ids(ids, hidden)
 
     def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
@@ -98,7 +114,7 @@ class Pipeline(ABC):
 
     def input_tokens(self, source: Input) -> list[str]:
         """Return all tokens of an input, including those beyond what the model can read; none for an image."""
-        [ids] = self.src_tokenizer.encode([self.clean(as_text(source))])
+        [ids] = self.src_tokenizer.encode([self.clean(_as_text(source))])
         return self.src_tokenizer.tokens(ids)
 
     def clean(self, text: str) -> str:
@@ -114,16 +130,20 @@ class Pipeline(ABC):
         """Turn output ids into text."""
         return self.clean(self.tgt_tokenizer.decode(ids))
 
-    @abstractmethod
     def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
         """Return the ids whose generation is recorded: those of `target`, or the model's own output of that rank."""
+        if target is None:
+            return [*self._decode_ranked(encoded, rank), EOS]
+        if rank > 1:
+            raise UserError("a rank selects one of the model's own outputs; leave the rank or the target out")
+        return [*self.encode_target(target), EOS]
 
     def output_text(self, source: str, target_ids: Sequence[int]) -> str:
         """Return the output of the model for `source` as text."""
         return self.decode_target(target_ids)
 
     def thumbnail(self, source: Input, size: int) -> ImageArray | None:
-        """Return the input as a square image of `size` pixels per side; None for a text."""
+        """Return an image file as a square image of `size` pixels per side; None for a text."""
         return None
 
     def record(self, source: Input, target: str | None = None) -> AttentionRecord:
@@ -135,12 +155,12 @@ class Pipeline(ABC):
         return self.trace(encoded, self.target_ids(encoded, target))[1]
 
     def record_head(
-        self, source: Input, target: str | None = None, kind: str = "cross", layer: int = 0, head: int = 0
+        self, source: Input, target: str | None = None, kind: str | None = None, layer: int = 0, head: int = 0
     ) -> HeadRecord:
-        """Record one head with its queries, keys, values and scores."""
+        """Record one head with its queries, keys, values and scores. `kind` is `attention_kind` by default."""
         encoded = self.encode(source)
         traces, record = self.trace(encoded, self.target_ids(encoded, target))
-        return HeadRecord.from_traces(traces, record, kind, layer, head)
+        return HeadRecord.from_traces(traces, record, kind or self.attention_kind, layer, head)
 
     @torch.inference_mode()
     def trace(
@@ -161,30 +181,40 @@ class Pipeline(ABC):
 
     @property
     def can_hide_tokens(self) -> bool:
-        return self.traced_model.can_hide_tokens
+        """Whether `encode` can hide source tokens from the model"""
+        return all(model.can_hide_tokens for model in self.members)
 
     @property
     def max_input_tokens(self) -> int | None:
         """Most tokens that an input can have; None: no limit"""
-        return self.traced_model.max_source_tokens
+        limits = [n for model in self.members if (n := model.max_source_tokens) is not None]
+        return min(limits, default=None)
 
     def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
         """Decode with the model's own settings; return the ids of the hypothesis of that rank, 1 = best."""
-        if not encoded.src_ids and not encoded.src.is_floating_point():
-            raise UserError("the text is empty; give at least one word")
+        assert not isinstance(self.model, EncoderOnly)
+        encoded.check_not_empty()
         config = self.decode_config.model_copy(update={"beam": max(self.decode_config.beam, rank), "n_best": rank})
-        hypotheses = decode(self.model, encoded.batch(), config)[0]
-        if not hypotheses:
-            raise UserError(NO_HYPOTHESES)
+        hypotheses = check_hypotheses(decode(self.model, encoded.batch(), config)[0])
         if len(hypotheses) < rank:
-            raise UserError(f"--rank {rank}: the search found {len(hypotheses)} outputs; choose a lower rank")
+            raise UserError(f"rank {rank}: the search found {len(hypotheses)} outputs; choose a lower rank")
         return list(hypotheses[rank - 1].ids)
 
 
-NO_HYPOTHESES = "the model returns no probabilities; its weights are damaged, or training diverged"
+def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
+    """Return the hypotheses of a sentence; if there are none, the model's probabilities are not numbers."""
+    if not hypotheses:
+        raise UserError("the model returns no probabilities; its weights are damaged, or training diverged")
+    return hypotheses
 
 
-def as_text(source: Input) -> str:
+def refuse_target(target: str | None, rank: int) -> None:
+    """Refuse to force or select an output, for models that have none to choose."""
+    if target is not None or rank > 1:
+        raise UserError("a target or a rank is for translators and captioners; leave it out")
+
+
+def _as_text(source: Input) -> str:
     if not isinstance(source, str):
         raise UserError("this model reads text, not images")
     return source

@@ -15,7 +15,7 @@ from regard.models import Model
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.image_encoder import ImageEncoder
 from regard.models.record import AttentionRecord
-from regard.pipelines.base import EncodedInput, Input, Pipeline
+from regard.pipelines.base import EncodedInput, Input, Pipeline, check_hypotheses
 from regard.search.decode import DecodeConfig, decode
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
@@ -73,8 +73,8 @@ class Captioner(Pipeline):
         """Return one Caption per image of a batch."""
         batch = batch.to(self.device)
         captions = []
-        for i, (best, *_) in enumerate(decode(self.model, batch, config or self.decode_config)):
-            regions = None
+        for i, hypotheses in enumerate(decode(self.model, batch, config or self.decode_config)):
+            best, regions = check_hypotheses(hypotheses)[0], None
             if attention:
                 _, record = self.trace(self._encoded(batch.src[i : i + 1]), [*best.ids, EOS])
                 regions = self.region_weights(record)
@@ -88,16 +88,19 @@ class Captioner(Pipeline):
             raise UserError("an image has no source tokens to hide")
         return self._encoded(self._pixels([source]).to(self.device))
 
+    def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
+        raise UserError("this model reads images, not text")
+
     def input_tokens(self, source: Input) -> list[str]:
         return []
 
-    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
-        if target is not None and rank > 1:
-            raise UserError("--rank selects one of the model's own outputs; leave it or --target out")
-        return [*(self._decode_ranked(encoded, rank) if target is None else self.encode_target(target)), EOS]
+    @property
+    def max_input_tokens(self) -> int | None:
+        return None
 
     def thumbnail(self, source: Input, size: int) -> ImageArray | None:
-        return _load(source, size)
+        """Return an image file at another size than the model reads; an array is returned as it is."""
+        return load_image(Path(source), size) if isinstance(source, str | Path) else source
 
     def region_weights(self, record: AttentionRecord) -> RegionWeights:
         """Cross-attention of a record as maps over the image [layers, heads, tokens, rows, columns]"""

@@ -11,7 +11,7 @@ from regard.data.batch import collate_sources
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
-from regard.pipelines.base import EncodedInput, Input, Pipeline, as_text
+from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import SPECIALS
@@ -76,29 +76,24 @@ class Classifier(Pipeline):
             vectors[rows] = self.model.embed(src).float().cpu().numpy()
         return vectors
 
-    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
-        """Tokenise a text; tokens that the model has no positions for are cut off."""
-        return self.encode_ids(self._token_ids([as_text(source)])[0], hidden)
+    def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
+        """Cut off tokens that the model has no positions for."""
+        return super().encode_ids(ids[: self.max_input_tokens], hidden)
 
     def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
         """Return no ids: a classifier generates nothing."""
-        if target is not None or rank > 1:
-            raise UserError("--target and --rank are for translators and captioners; leave them out")
-        if not encoded.src_ids:
-            raise UserError("the text is empty; give at least one word")
+        refuse_target(target, rank)
+        encoded.check_not_empty()
         return []
 
     def output_text(self, source: str, target_ids: Sequence[int]) -> str:
         """Return the label, or for a model without labels the text itself."""
         return self.classify([source])[0].label if self.model.predicts_label else source
 
-    def _token_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        ids = self.src_tokenizer.encode([self.clean(text) for text in texts])
-        return [row[: self.max_input_tokens] for row in ids]
-
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Yield row numbers and padded ids of texts of similar length."""
-        ids = self._token_ids(texts)
+        limit = self.max_input_tokens
+        ids = [row[:limit] for row in self.src_tokenizer.encode([self.clean(text) for text in texts])]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         while order:
             n = max(1, _BATCH_TOKENS // (len(ids[order[-1]]) + 1))

@@ -9,7 +9,7 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
-from regard.pipelines.base import EncodedInput, Input, Pipeline, as_text
+from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig, decode, sample_tokens
 from regard.search.sampling import SamplingConfig
 from regard.text.tokenizer import Tokenizer, TokenizerPair
@@ -60,25 +60,23 @@ class Generator(Pipeline):
 
     @property
     def max_input_tokens(self) -> int | None:
+        """Most tokens of a prompt that leave room for one more token within the context"""
         return self.context - 1
 
     def clean(self, text: str) -> str:
         """Return the text unchanged: a language model learns white space too."""
         return text
 
-    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
-        """Tokenise a prompt, which becomes the start of the output; a language model has no source."""
+    def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
+        """Make the prompt the start of the output; a language model has no source."""
         if hidden:
             raise UserError("a language model has no source tokens to hide")
-        [ids] = self.tokenizer.encode([as_text(source)])
         return EncodedInput(self._no_source(), prefix=tuple(ids))
 
     def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
         """Return the ids of the text itself, up to the context."""
-        if target is not None or rank > 1:
-            raise UserError("--target and --rank are for translators and captioners; leave them out")
-        if not encoded.prefix:
-            raise UserError("the text is empty; give at least one word")
+        refuse_target(target, rank)
+        encoded.check_not_empty()
         return list(encoded.prefix[: self.context])
 
     def generate(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> str:
@@ -87,27 +85,41 @@ class Generator(Pipeline):
 
     def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
         """Yield the continuation piece by piece as it is sampled."""
-        return (piece.text for piece in self.stream_pieces(prompt, max_new_tokens, **sampling))
+        pieces = self.stream_pieces(prompt, max_new_tokens, **sampling)
+        return (piece.text for piece in pieces if piece.text)
 
     def stream_pieces(self, prompt: str, max_new_tokens: int, **sampling: float) -> Iterator[GeneratedPiece]:
-        """Like `stream`, but count the tokens: a piece of text may consist of several."""
+        """Like `stream`, but count the tokens: a piece of text may consist of several.
+
+        If the last character is incomplete, the last piece has no text but counts its tokens.
+        """
         config = SamplingConfig.parse(sampling, where="generate")
         ids = self.tokenizer.encode([prompt])[0]
-        n_prompt, n_chars = len(ids), len(self.tokenizer.decode(ids))
-        end = n_prompt + max_new_tokens
+        n_prompt, n_chars, n_counted = len(ids), len(self.tokenizer.decode(ids)), 0
+        for token in self._sample(ids, max_new_tokens, config):
+            ids.append(token)
+            # A character may be split over several tokens; wait until it is complete.
+            text = self.tokenizer.decode(ids)
+            if not text.endswith("\ufffd"):
+                n_counted = len(ids) - n_prompt
+                yield GeneratedPiece(text[n_chars:], n_counted)
+                n_chars = len(text)
+        if len(ids) - n_prompt > n_counted:
+            yield GeneratedPiece("", len(ids) - n_prompt)
+
+    def _sample(self, prompt: Sequence[int], max_new_tokens: int, config: SamplingConfig) -> Iterator[int]:
+        """Yield the ids that follow the prompt, until EOS."""
+        ids, end = list(prompt), len(prompt) + max_new_tokens
         while len(ids) < end:
-            # When the context is full, the newer half of it is read again and the text continues from there.
-            fits = not self.model.has_limited_context or len(ids) < self.context
-            prefix = ids if fits else ids[-(self.context // 2) :]
-            room = min(end - len(ids), self.context - len(prefix) if self.model.has_limited_context else end)
+            prefix, room = ids, end - len(ids)
+            if self.model.has_limited_context:
+                # When the context is full, the newer half of it is read again and the text continues from there.
+                prefix = ids if len(ids) < self.context else ids[-(self.context // 2) :]
+                room = min(room, self.context - len(prefix))
             before = len(ids)
             for token in sample_tokens(self.model, self._no_batch(), prefix, room, config, position=before):
                 ids.append(token)
-                # A character may be split over several tokens; wait until it is complete.
-                text = self.tokenizer.decode(ids)
-                if not text.endswith("\ufffd"):
-                    yield GeneratedPiece(text[n_chars:], len(ids) - n_prompt)
-                    n_chars = len(text)
+                yield token
             if len(ids) < before + room:  # the model has generated EOS
                 return
 
@@ -142,6 +154,7 @@ class Generator(Pipeline):
         return scores
 
     def _no_source(self) -> torch.Tensor:
+        """[1, 0]: one sentence without a source"""
         return torch.empty(1, 0, dtype=torch.int64, device=self.device)
 
     def _no_batch(self) -> Batch:

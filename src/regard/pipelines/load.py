@@ -34,18 +34,18 @@ def load(
 
 def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translator | Generator | Classifier | Captioner:
     """Make the pipeline for the task of a bundle."""
-    place = device_named(device)
-    model = bundle.model.to(place)
+    torch_device = device_named(device)
+    model = bundle.model.to(torch_device)
     match bundle.task:
         case "text":
-            return Generator(model, bundle.tokenizers, bundle.context, place)
+            return Generator(model, bundle.tokenizers, bundle.context, torch_device)
         case "masked" | "classify":
-            return Classifier(model, bundle.tokenizers, place)
+            return Classifier(model, bundle.tokenizers, torch_device)
         case "caption":
-            return Captioner(model, bundle.tokenizers, bundle.decode, place)
+            return Captioner(model, bundle.tokenizers, bundle.decode, torch_device)
     if isinstance(model, EncoderOnly):
         raise UserError("an encoder-only model cannot translate; the model directory is damaged")
-    return Translator(model, bundle.tokenizers, bundle.decode, place, bundle.alignment)
+    return Translator(model, bundle.tokenizers, bundle.decode, torch_device, bundle.alignment)
 
 
 def load_translator(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
@@ -57,7 +57,7 @@ def load_translator(folder: str | Path, *more: str | Path, device: str | None = 
 
 
 def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | None) -> Translator:
-    place, first = device_named(device), bundles[0]
+    torch_device, first = device_named(device), bundles[0]
     members = []
     for path, bundle in zip(folders, bundles, strict=True):
         if bundle.task != "translate" or isinstance(bundle.model, EncoderOnly):
@@ -66,5 +66,5 @@ def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | No
             raise UserError(
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
-        members.append(bundle.model.to(place))
-    return Translator(Ensemble(members), first.tokenizers, first.decode, place, first.alignment)
+        members.append(bundle.model.to(torch_device))
+    return Translator(Ensemble(members), first.tokenizers, first.decode, torch_device, first.alignment)

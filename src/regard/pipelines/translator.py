@@ -1,19 +1,18 @@
 """Translator: texts in, translations out."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import torch
 
 from regard.alignment.aligner import Aligner
 from regard.data.batch import collate_sources
 from regard.errors import UserError
-from regard.models import Model
+from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.models.record import AttentionRecord
-from regard.pipelines.base import NO_HYPOTHESES, AttentionSite, EncodedInput, Pipeline
+from regard.pipelines.base import AttentionSite, Pipeline, check_hypotheses
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver
@@ -95,20 +94,15 @@ class Translator(Pipeline):
 
     def __init__(
         self,
-        model: Model | Ensemble,
+        model: GenerativeModel | Ensemble[GenerativeModel],
         tokenizers: TokenizerPair,
         decode_config: DecodeConfig,
         device: torch.device,
         aligner: Aligner | None = None,
     ) -> None:
         super().__init__(model, tokenizers, decode_config, device)
+        self.model: GenerativeModel | Ensemble[GenerativeModel] = model
         self.aligner = aligner or Aligner()
-
-    @property
-    def traced_model(self) -> Model:
-        model: Any = self.model.members[0] if isinstance(self.model, Ensemble) else self.model
-        traced: Model = model
-        return traced
 
     def translate(
         self,
@@ -149,31 +143,25 @@ class Translator(Pipeline):
         attention: bool = False,
         **options: object,
     ) -> Iterator[Translation]:
-        """Translate lines of any number, `n_lines` at a time; every translation starts with `prefix`."""
+        """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`."""
         remaining = iter(lines)
         while chunk := list(islice(remaining, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
             yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)  # type: ignore[arg-type]
 
-    def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
-        if target is not None and rank > 1:
-            raise UserError("--rank selects one of the model's own outputs; leave it or --target out")
-        return [*(self._decode_ranked(encoded, rank) if target is None else self.encode_target(target)), EOS]
-
     def attention_sites(self) -> dict[str, AttentionSite]:
         """A decoder-only translator has one causal self-attention over source and target, shown as three kinds."""
         sites = super().attention_sites()
-        if isinstance(self.traced_model, DecoderOnly) and (own := sites.get("decoder")):
-            cross = AttentionSite(own.layers, own.heads, causal=False)  # every target token follows the whole source
-            return {"encoder": own, "decoder": own, "cross": cross}
+        if isinstance(self.traced_model, DecoderOnly):
+            causal = sites["decoder"]
+            cross = replace(causal, causal=False)  # every target token follows the whole source
+            return {"encoder": causal, "decoder": causal, "cross": cross}
         return sites
 
     def _translation(
         self, text: str, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
     ) -> Translation:
-        if not hypotheses:
-            raise UserError(NO_HYPOTHESES)
-        candidates = tuple(self._candidate(source, hypothesis, attention) for hypothesis in hypotheses)
+        candidates = tuple(self._candidate(source, h, attention) for h in check_hypotheses(hypotheses))
         return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates)
 
     def _candidate(self, source: Sequence[int], hypothesis: Hypothesis, attention: bool) -> Candidate:

@@ -1,7 +1,7 @@
 """Decoding options, and the one entry point to every search."""
 
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -50,7 +50,7 @@ class DecodeConfig(Config):
 
 
 def decode(
-    model: Stepper[S],
+    model: Stepper[Any],
     batch: Batch,
     config: DecodeConfig,
     prefixes: Sequence[Sequence[int]] | None = None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -10,19 +10,23 @@ from torch import Tensor
 from regard.data.batch import Batch
 from regard.search.protocols import State, Stepper
 
+Member = TypeVar("Member", bound=Stepper[Any])
+
 
 @dataclass(frozen=True)
 class EnsembleState:
+    """The states of all members."""
+
     members: tuple[State, ...]
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "EnsembleState":
         return EnsembleState(tuple(state.select(rows, sentences) for state in self.members))
 
 
-class Ensemble:
+class Ensemble(Generic[Member]):
     """Averages the next-token probabilities of its members."""
 
-    def __init__(self, members: Sequence[Stepper[Any]]) -> None:
+    def __init__(self, members: Sequence[Member]) -> None:
         self.members = tuple(members)
 
     def max_target_len(self, batch: Batch) -> Tensor | None:
