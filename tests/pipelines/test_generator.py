@@ -1,6 +1,8 @@
-"""What a language model's front door promises, on models that say what the test wants."""
+"""Text generation: with scripted models that output given tokens, and with small untrained ones."""
 
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -8,96 +10,132 @@ import torch
 from torch import Tensor
 
 from regard import models
-from regard.data.batch import Batch, collate_sources
+from regard.data.batch import Batch
+from regard.models.head_mask import HeadMask
 from regard.pipelines.generator import Generator
-from regard.search.decode import DecodeConfig, decode
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.tokenizer import ByteTokenizer, ListTokenizer, Tokenizer, TokenizerPair
 from regard.text.vocab import EOS
+from tests.pipelines.examples import CPU, PIPELINES, STACK
 
 LETTERS = ListTokenizer("char", "abcdefgh")
 WORDS = ListTokenizer("word", ["the", "cat", "sat"])
+BYTES = ByteTokenizer()
+CONTEXT = 8
 
 
-class Nothing:
-    """The state of a model that remembers nothing"""
+class EmptyState:
+    """The state of a model that remembers nothing."""
 
-    def select(self, rows: Tensor) -> "Nothing":
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "EmptyState":
         return self
 
 
-class Says(models.DecoderOnly):
-    """Says one token after another, whatever it reads."""
+class ScriptedModel(models.DecoderOnly):
+    """Assigns probability 1 to the next token of a script at every step, whatever it reads."""
 
-    def __init__(self, script: Iterator[int], size: int, windowed: bool = True) -> None:
-        config = models.DecoderOnlyConfig.parse({"decoder": {"kind": "transformer", "d_model": 8, "n_heads": 2}})
-        super().__init__(config, size)
-        self.script, self.size, self.has_limited_context = script, size, windowed
-        self.prompts: list[int] = []
+    def __init__(self, script: Iterable[int], size: int, limited_context: bool) -> None:
+        super().__init__(models.DecoderOnlyConfig.parse({"decoder": STACK}), size)
+        self.script, self.size, self.has_limited_context = iter(script), size, limited_context
+        self.n_starts = 0
 
-    def start(self, batch: Batch) -> Nothing:
-        self.prompts.append(0)
-        return Nothing()
+    def start(self, batch: Batch, head_mask: HeadMask | None = None) -> EmptyState:
+        self.n_starts += 1
+        return EmptyState()
 
     def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
-        self.prompts[-1] += 1
-        chosen = next(self.script)
-        return torch.full((1, self.size), -1e9).index_fill(1, torch.tensor([chosen]), 0.0), state
+        return torch.full((1, self.size), -1e9).index_fill(1, torch.tensor([next(self.script)]), 0.0), state
 
 
-def counting(end_after: int) -> Iterator[int]:
-    """`a` for so many steps, then EOS"""
-    for _ in range(end_after):
-        yield LETTERS.encode(["a"])[0][0]
-    while True:
-        yield EOS
+def scripted_generator(
+    script: Iterable[int], tokenizer: Tokenizer = LETTERS, limited_context: bool = True
+) -> Generator:
+    model = ScriptedModel(script, tokenizer.size, limited_context)
+    return Generator(model, TokenizerPair(tokenizer, tokenizer), CONTEXT, CPU)
 
 
-def writer(script: Iterator[int], tokenizer: ListTokenizer = LETTERS, windowed: bool = True) -> Generator:
-    model = Says(script, tokenizer.size, windowed)
-    return Generator(model, TokenizerPair(tokenizer, tokenizer), context=8, device=torch.device("cpu"))
+def letters_then_eos(n: int) -> Iterator[int]:
+    """Yield the id of the letter `a` n times, then EOS forever."""
+    [[letter]] = LETTERS.encode(["a"])
+    return itertools.chain(itertools.repeat(letter, n), itertools.repeat(EOS))
 
 
-def test_a_text_ends_at_its_end_also_behind_the_first_context() -> None:
-    # 8 steps fill the first window; the second reads BOS and 4 tokens again (its 5th step draws), and then 2 more
-    text = writer(counting(8 + 4 + 2)).generate(max_new_tokens=50)
+def untrained_generator(tokenizer: Tokenizer) -> Generator:
+    torch.manual_seed(0)
+    model = models.build({"kind": "decoder", "decoder": STACK}, tokenizer.size).eval()
+    return Generator(model, TokenizerPair(tokenizer, tokenizer), CONTEXT, CPU)
+
+
+def test_generation_stops_at_eos_after_the_first_context() -> None:
+    # 8 steps fill the first context. The second one reads BOS and 4 tokens again, which takes 4 steps whose outputs
+    # are not used, and generates 2 more.
+    text = scripted_generator(letters_then_eos(8 + 4 + 2)).generate(max_new_tokens=50)
     assert text == "a" * (8 + 2)
 
 
-def test_a_state_that_holds_everything_is_never_read_again() -> None:
-    windowed, endless = writer(counting(10**6)), writer(counting(10**6), windowed=False)
-    assert len(windowed.generate(max_new_tokens=30)) == len(endless.generate(max_new_tokens=30)) == 30
-    assert isinstance(windowed.model, Says) and isinstance(endless.model, Says)
-    assert len(endless.model.prompts) == 1 < len(windowed.model.prompts)
+def test_a_model_with_unlimited_context_reads_the_text_once() -> None:
+    limited = scripted_generator(letters_then_eos(10**6))
+    unlimited = scripted_generator(letters_then_eos(10**6), limited_context=False)
+    assert len(limited.generate(max_new_tokens=30)) == len(unlimited.generate(max_new_tokens=30)) == 30
+    assert isinstance(limited.model, ScriptedModel) and isinstance(unlimited.model, ScriptedModel)
+    assert unlimited.model.n_starts == 1 < limited.model.n_starts
 
 
-def test_words_are_set_apart_from_the_prompt() -> None:
+def test_a_space_separates_generated_words_from_the_prompt() -> None:
     cat, sat = WORDS.encode(["cat sat"])[0]
-
-    def script() -> Iterator[int]:
-        yield EOS  # read the prompt's BOS; what it would say there is not asked
-        yield cat
-        yield sat
-        yield EOS
-
-    assert writer(script(), WORDS).generate("the", max_new_tokens=5) == "the cat sat"
+    after_bos = EOS  # not used, because the prompt says what follows BOS
+    generator = scripted_generator([after_bos, cat, sat, EOS], WORDS)
+    assert generator.generate("the", max_new_tokens=5) == "the cat sat"
 
 
-def test_a_long_prompt_is_cut_for_the_beam_but_printed_whole() -> None:
-    model = writer(counting(0))
-    [found] = model.beam("abcdefgh" * 3, max_new_tokens=2, beam=1)
-    assert found.text == "abcdefgh" * 3
+def test_beam_search_cuts_a_long_prompt_but_returns_all_of_it() -> None:
+    [best] = scripted_generator(letters_then_eos(0)).beam("abcdefgh" * 3, max_new_tokens=2, beam=1)
+    assert best.text == "abcdefgh" * 3
 
 
-@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
-def test_room_behind_a_source_does_not_depend_on_the_neighbours(positions: str) -> None:
-    torch.manual_seed(0)
-    stack = {"kind": "transformer", "d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1}
-    config = {"kind": "decoder", "decoder": {**stack, "positions": positions, "max_len": 30}}
-    model = models.build(config, 20).double().eval()
-    short, long = [7, 8, 9], [10] * 20
-    decoding = DecodeConfig(beam=2, min_len=26, max_len=40)
-    alone = decode(model, collate_sources([short]), decoding)[0][0]
-    beside = decode(model, collate_sources([short, long]), decoding)
-    assert beside[0][0].ids == alone.ids
-    if positions == "learned":
-        assert len(alone.ids) == 30 - 1 - 4 and len(beside[1][0].ids) == 30 - 1 - 21
+@pytest.mark.parametrize("tokenizer", [LETTERS, WORDS, BYTES], ids=["letters", "words", "bytes"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_streamed_pieces_joined_are_the_generated_text(tokenizer: Tokenizer, seed: int) -> None:
+    generator = untrained_generator(tokenizer)
+    prompt = "the" if tokenizer is WORDS else "ab"
+    pieces = list(generator.stream(prompt, max_new_tokens=30, seed=seed))
+    assert all(pieces)
+    assert prompt + "".join(pieces) == generator.generate(prompt, max_new_tokens=30, seed=seed)
+    counted = list(generator.stream_pieces(prompt, 30, seed=seed))
+    assert [piece.text for piece in counted if piece.text] == pieces
+    assert [piece.n_tokens for piece in counted] == sorted({piece.n_tokens for piece in counted})
+
+
+def test_pieces_count_tokens_and_not_characters() -> None:
+    ids = BYTES.encode(["aé€b"])[0]
+    after_bos = EOS
+    pieces = list(scripted_generator([after_bos, *ids, EOS], BYTES, limited_context=False).stream_pieces("x", 20))
+    assert [(piece.text, piece.n_tokens) for piece in pieces] == [("a", 1), ("é", 3), ("€", 6), ("b", 7)]
+
+
+def test_tokens_of_an_incomplete_character_are_counted() -> None:
+    """The limit is reached after one of the two bytes of é: 2 tokens, one character."""
+    generator = scripted_generator(BYTES.encode(["aé"])[0], BYTES)
+    assert [(piece.text, piece.n_tokens) for piece in generator.stream_pieces("", 2)] == [("a", 1), ("", 2)]
+    generator = scripted_generator(BYTES.encode(["aé"])[0], BYTES)
+    assert list(generator.stream("", 2)) == ["a"]
+
+
+@pytest.mark.parametrize("text", ["", "a", "the cat", "a red cat sees the witch"])
+def test_the_score_of_a_text_is_the_sum_of_next_token_log_probabilities(text: str) -> None:
+    generator = PIPELINES["generator"]()
+    assert isinstance(generator, Generator)
+    tokens = [*generator.input_tokens(text), "</s>"]
+    log_prob = 0.0
+    for n, token in enumerate(tokens):
+        prompt = " ".join(text.split()[:n])
+        log_prob += math.log(dict(generator.next(prompt, k=generator.tokenizer.size))[token])
+    assert generator.score([text]) == pytest.approx([log_prob], abs=1e-5)
+    assert generator.score(["a", text])[1] == pytest.approx(log_prob, abs=1e-5)
+
+
+def test_ids_of_a_prompt_are_encoded_like_its_text() -> None:
+    generator = PIPELINES["generator"]()
+    encoded = generator.encode("the cat")
+    from_ids = generator.encode_ids(encoded.prefix)
+    assert from_ids.src.shape == encoded.src.shape == (1, 0)
+    assert (from_ids.prefix, from_ids.src_tokens) == (encoded.prefix, ())
