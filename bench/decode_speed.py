@@ -1,8 +1,8 @@
-"""Decoding speed against Hugging Face generate on the same machine, in one run.
+"""Decoding speed compared with Hugging Face `generate`, on the same machine and in the same run.
 
     python bench/decode_speed.py [--width 512 --layers 6 --vocab 8000 --sentences 32]
 
-Random weights, sources of 25 tokens, 20 target tokens forced on both. Read the ratios: absolute times drift.
+Random weights, sources of 25 tokens, exactly 20 target tokens. Compare the ratios: absolute times vary between runs.
 """
 
 import argparse
@@ -21,7 +21,7 @@ NEW_TOKENS = 20
 
 
 def seconds(run: Callable[[], object], device: torch.device, rounds: int = 3) -> float:
-    """The best of some rounds, after one to warm up."""
+    """Return the shortest time of several rounds, after a warm-up."""
     times = []
     for _ in range(rounds + 1):
         start = time.perf_counter()
@@ -33,6 +33,7 @@ def seconds(run: Callable[[], object], device: torch.device, rounds: int = 3) ->
 
 
 def hugging_face(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+    """Return a function (batch, beam) that decodes with a MarianMT model."""
     model = marian_model(args.vocab, args.width, args.layers, device).eval()
 
     def run(batch: Batch, beam: int) -> object:
@@ -43,7 +44,8 @@ def hugging_face(args: argparse.Namespace, device: torch.device) -> Callable[[Ba
     return run
 
 
-def ours(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+def regard(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+    """Return a function (batch, beam) that decodes with our model of the same size."""
     options = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
     model = models.build(options, vocab_size=args.vocab).to(device).eval()
 
@@ -63,14 +65,14 @@ def main() -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator().manual_seed(1)
     sources = torch.randint(len(SPECIALS), args.vocab, (args.sentences, 24), generator=generator).tolist()
-    them, us = hugging_face(args, device), ours(args, device)
+    decode_theirs, decode_ours = hugging_face(args, device), regard(args, device)
     print(f"{'sentences':>10}{'beam':>6}{'Hugging Face':>16}{'regard':>12}{'ratio':>9}")
     for n in (1, args.sentences):
         batch = collate_sources(sources[:n]).to(device)
         for beam in (1, 5):
-            theirs = seconds(lambda b=batch, k=beam: them(b, k), device)  # type: ignore[misc]
-            mine = seconds(lambda b=batch, k=beam: us(b, k), device)  # type: ignore[misc]
-            print(f"{n:10}{beam:6}{theirs:14.3f} s{mine:10.3f} s{theirs / mine:8.2f} ×")
+            theirs = seconds(lambda b=batch, k=beam: decode_theirs(b, k), device)  # type: ignore[misc]
+            ours = seconds(lambda b=batch, k=beam: decode_ours(b, k), device)  # type: ignore[misc]
+            print(f"{n:10}{beam:6}{theirs:14.3f} s{ours:10.3f} s{theirs / ours:8.2f} ×")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The peer of the benchmarks: a MarianMT of transformers with the same size as ours."""
+"""The model that we compare with: MarianMT of Hugging Face transformers, with the size of ours."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from regard.text.vocab import BOS, EOS, PAD
 
 
 def marian_model(vocab: int, width: int, layers: int, device: torch.device) -> Any:
+    """Return a MarianMTModel with random weights."""
     from transformers import MarianConfig, MarianMTModel
 
     config = MarianConfig(

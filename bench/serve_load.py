@@ -1,7 +1,7 @@
-"""Sentences a second through the running server: one client, then many at once, whose requests are decoded together.
+"""Throughput of the running server in sentences per second: one client, then many, whose requests are batched.
 
-A base-size model (6 + 6 layers, 512 wide) with random weights, greedy, of 8 to 24 words. Prints the ratio.
-With --storm it asks for ten times what the server can carry and reports what happened.
+A model of base size (6 + 6 layers, d_model 512) with random weights decodes sentences of 8 to 24 words greedily. Prints
+the ratio. With --storm, sends ten times as many requests as the server can handle and reports the responses.
 """
 
 import argparse
@@ -44,41 +44,44 @@ def sentences(n: int) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=draw.randint(8, 24))) for _ in range(n)]
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> int:
-    """One request on an open connection → its status. (A client library would be what is measured.)"""
+async def request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> int:
+    """Send one request on an open connection and return the status code.
+
+    Written without a client library, which would take more time than the server.
+    """
     body = json.dumps({"q": text, "source": "src", "target": "tgt"}).encode()
     head = (
         f"POST /translate HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
     )
     writer.write(head.encode() + b"\r\n\r\n" + body)
-    answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-    length = next(line for line in answer.split("\r\n") if line.startswith("content-length:"))
+    head_lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+    length = next(line for line in head_lines.split("\r\n") if line.startswith("content-length:"))
     await reader.readexactly(int(length.split(":")[1]))
-    return int(answer.split(" ")[1])
+    return int(head_lines.split(" ")[1])
 
 
-async def rate(clients: int, seconds: float) -> tuple[float, Counter[int], list[float]]:
-    """Sentences a second, how many answers of each status, and how long the good ones took"""
+async def measure(clients: int, seconds: float) -> tuple[float, Counter[int], list[float]]:
+    """Return sentences per second, the number of responses per status code, and the sorted times of successful ones."""
     texts, codes, times = sentences(500), Counter[int](), list[float]()
     start = time.monotonic()
 
-    async def one(seed: int) -> None:
+    async def client(seed: int) -> None:
         draw = random.Random(seed)
         reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
-        while (asked := time.monotonic()) < start + seconds:
+        while (sent := time.monotonic()) < start + seconds:
             try:
-                code = await ask(reader, writer, draw.choice(texts))
+                code = await request(reader, writer, draw.choice(texts))
             except (asyncio.IncompleteReadError, ConnectionError):
-                code = 0  # the connection was closed
+                code = 0  # the server closed the connection
                 reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
             codes[code] += 1
             if code == 200:
-                times.append(time.monotonic() - asked)
+                times.append(time.monotonic() - sent)
             else:
                 await asyncio.sleep(0.5)
         writer.close()
 
-    await asyncio.gather(*(one(seed) for seed in range(clients)))
+    await asyncio.gather(*(client(seed) for seed in range(clients)))
     return codes[200] / (time.monotonic() - start), codes, sorted(times)
 
 
@@ -89,7 +92,7 @@ def wait_for(address: str) -> None:
                 return
         except httpx.TransportError:
             time.sleep(0.1)
-    raise SystemExit("the server did not start")
+    raise SystemExit("the server did not start within a minute")
 
 
 def main() -> None:
@@ -98,7 +101,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--storm", action="store_true", help="ten times the queue, for 30 seconds")
+    parser.add_argument(
+        "--storm", action="store_true", help="send ten times as many requests as the queue holds, for 30 seconds"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder) / "base", options.width, options.layers)
@@ -107,16 +112,16 @@ def main() -> None:
         address = f"http://127.0.0.1:{PORT}"
         try:
             wait_for(address)
-            asyncio.run(rate(2, 2))  # warm
+            asyncio.run(measure(2, 2))  # warm up
             if options.storm:
-                speed, codes, times = asyncio.run(rate(640, 30))
+                speed, codes, times = asyncio.run(measure(640, 30))
                 p99 = times[int(0.99 * (len(times) - 1))]
-                print(f"640 clients: {speed:.1f} sentences/s, answers {dict(codes)}, p99 of the good {p99:.2f} s")
-                speed, codes, _ = asyncio.run(rate(1, 3))
-                print(f"at once after: {speed:.1f} sentences/s, answers {dict(codes)}")
+                print(f"640 clients: {speed:.1f} sentences/s, responses by status {dict(codes)}, p99 {p99:.2f} s")
+                speed, codes, _ = asyncio.run(measure(1, 3))
+                print(f"right after that, one client: {speed:.1f} sentences/s, responses by status {dict(codes)}")
                 return
-            alone = asyncio.run(rate(1, options.seconds))[0]
-            together = asyncio.run(rate(options.clients, options.seconds))[0]
+            alone = asyncio.run(measure(1, options.seconds))[0]
+            together = asyncio.run(measure(options.clients, options.seconds))[0]
             print(f"one client           {alone:8.2f} sentences/s    1.00 ×")
             print(f"{options.clients} clients at once {together:10.2f} sentences/s {together / alone:7.2f} ×")
         finally:

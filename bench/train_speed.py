@@ -1,11 +1,12 @@
-"""Training speed of the base recipe against Hugging Face MarianMT of the same size, in one run.
+"""Training speed of the base recipe compared with Hugging Face MarianMT of the same size, in the same run.
 
-    python bench/train_speed.py                    # one GPU: the figure in docs/speed.md
-    python bench/train_speed.py --tokens 1000 --steps 3 --vocab 1000 --layers 1 --width 64    # does it run?
+    python bench/train_speed.py                    # on a GPU: the numbers in docs/results.md
+    python bench/train_speed.py --tokens 1000 --steps 3 --vocab 1000 --layers 1 --width 64    # a quick check
 
-Both get the same random pairs with lengths as in WMT data (log-normal, mean 28 tokens), bf16 autocast on a GPU,
-dropout 0.1, label smoothing 0.1 and fused Adam. Ours runs the real trainer, data pipeline included; Hugging Face
-gets its batches ready on the device. Counted are real target tokens, padding left out; the median of five passes.
+Both train on the same random pairs with lengths as in WMT data (log-normal, mean 28 tokens), with bf16 autocast on a
+GPU, dropout 0.1, label smoothing 0.1 and fused Adam. Our side runs the real trainer including the data pipeline, while
+the batches of Hugging Face are already on the device. Speeds are in target tokens per second, without padding: the
+median of five passes.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import torch
 from marian import marian_model
 from regard import models
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig, PairBatches, Position
+from regard.data.batching import BatchConfig, PairBatches, StreamPosition
 from regard.data.pair_store import PairStore, pair_store_from
 from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints
@@ -31,7 +32,7 @@ from regard.train.trainer import Progress, TrainConfig, Trainer
 
 
 def random_pairs(n: int, vocab: int, mean: float = 28.0, sigma: float = 0.6, seed: int = 1) -> PairStore:
-    """Lengths are log-normal; the target is as long as the source within about 15 %."""
+    """Return random pairs with log-normal lengths; the target length differs from the source length by about 15 %."""
     generator = np.random.default_rng(seed)
     src = generator.lognormal(math.log(mean) - sigma**2 / 2, sigma, n)
     tgt = src * generator.lognormal(0.0, 0.15, n)
@@ -63,7 +64,7 @@ def clock(device: torch.device) -> float:
 
 
 def ours(args: argparse.Namespace, batches: PairBatches, device: torch.device, **options: bool) -> float:
-    """Target tokens a second of our trainer."""
+    """Return the target tokens per second of our trainer."""
     config = {
         "d_model": args.width,
         "d_ff": 4 * args.width,
@@ -76,28 +77,28 @@ def ours(args: argparse.Namespace, batches: PairBatches, device: torch.device, *
         trainer = Trainer(
             model,
             batches,
-            None,  # type: ignore[arg-type]  # nothing is validated here
+            None,  # type: ignore[arg-type]  # there is no validation here
             Checkpoints(Path(folder), keep=2),
             RunLog(Path(folder)),
             TrainConfig.parse(options),
         )
         model.train()
-        for _ in range(2):  # nothing is compiled, planned or recorded in the timed part
+        for _ in range(2):  # compile, plan and record everything before the timed part
             run_updates(trainer, args.steps)
         seconds = median_seconds(lambda: run_updates(trainer, args.steps), device)
         loss = trainer.meter.read()["loss"]
-    print(f"    loss {loss:.3f}, {seconds / args.steps * 1000:.1f} ms an update")
+    print(f"    loss {loss:.3f}, {seconds / args.steps * 1000:.1f} ms per update")
     return sum(real_tokens(batch) for batch in first_batches(batches, args.steps, torch.device("cpu"))) / seconds
 
 
 def run_updates(trainer: Trainer, n: int) -> None:
-    stream, progress = trainer.batches.stream(Position(0, 0)), Progress()
+    stream, progress = trainer.batches.stream(StreamPosition(0, 0)), Progress()
     for _ in range(n):
         progress = trainer.update(stream, progress)
 
 
 def marian(args: argparse.Namespace, batches: PairBatches, device: torch.device, compiled: bool) -> float:
-    """Target tokens a second of transformers' MarianMTModel in a plain loop."""
+    """Return the target tokens per second of MarianMTModel in a plain training loop."""
     model = marian_model(args.vocab, args.width, args.layers, device).train()
     run = torch.compile(model, dynamic=True) if compiled else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
@@ -122,23 +123,27 @@ def marian(args: argparse.Namespace, batches: PairBatches, device: torch.device,
 
     run_all()
     seconds = median_seconds(run_all, device)
-    print(f"    {seconds / args.steps * 1000:.1f} ms an update")
+    print(f"    {seconds / args.steps * 1000:.1f} ms per update")
     return sum(real_tokens(batch) for batch in ready) / seconds
 
 
 def first_batches(batches: PairBatches, n: int, device: torch.device) -> list[Batch]:
-    stream: Iterator[tuple[Position, Batch]] = batches.stream(Position(0, 0))
+    stream: Iterator[tuple[StreamPosition, Batch]] = batches.stream(StreamPosition(0, 0))
     return [next(stream)[1].to(device) for _ in range(n)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--tokens", type=int, default=25_000, help="padded tokens a batch and side")
+    parser.add_argument("--tokens", type=int, default=25_000, help="padded tokens per batch and side")
     parser.add_argument("--vocab", type=int, default=37_000)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--all", action="store_true", help="measure a compiled MarianMT and our eager form too")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="also measure a compiled MarianMT and our model without torch.compile and CUDA graphs",
+    )
     args = parser.parse_args()
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -148,16 +153,15 @@ def main() -> None:
     batches = PairBatches(store, np.arange(len(store)), BatchConfig(tokens=args.tokens, workers=4), seed=1)
     sample = first_batches(batches, 50, torch.device("cpu"))
     padding = 1 - sum(real_tokens(b) for b in sample) / sum(b.tgt_out.numel() for b in sample)
-    print(
-        f"padding {padding:.1%} of the target side; {len({b.src.shape + b.tgt_in.shape for b in sample})} shapes in 50"
-    )
+    n_shapes = len({b.src.shape + b.tgt_in.shape for b in sample})
+    print(f"padding: {padding:.1%} of the target side; {n_shapes} shapes in 50 batches")
 
     speeds = {"Hugging Face MarianMT, eager": marian(args, batches, device, compiled=False)}
     if args.all:
         speeds["Hugging Face MarianMT, compiled"] = marian(args, batches, device, compiled=True)
         speeds["regard, eager"] = ours(args, batches, device)
         speeds["regard, compiled"] = ours(args, batches, device, compile=True)
-    speeds["regard, compiled and recorded"] = ours(args, batches, device, compile=True, cuda_graphs=True)
+    speeds["regard, compiled, CUDA graphs"] = ours(args, batches, device, compile=True, cuda_graphs=True)
     base = speeds["Hugging Face MarianMT, eager"]
     for name, speed in speeds.items():
         print(f"{name:34}{speed:12,.0f} target tokens/s{speed / base:8.2f} ×")

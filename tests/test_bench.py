@@ -1,0 +1,14 @@
+"""The benchmarks can be loaded; running them takes too long for a test."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[1] / "bench"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BENCH.glob("*.py")))
+def test_benchmarks_import_what_exists(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    importlib.import_module(name)
