@@ -353,7 +353,7 @@ def test_command_line(folders: dict[str, Path], tmp_path: Path) -> None:
         (["atention"], "choose one of dot, cosine"),
         (["dot", "--out", "dot.png"], "no picture"),
         (["dot", "--text", "x"], "add --model DIR"),
-        (["attention", "--model", "nowhere", "--text", "x"], "no model there"),
+        (["attention", "--model", "nowhere", "--text", "x"], "no model found"),
     ],
 )
 def test_mistakes_end_in_one_line(arguments: list[str], said: str) -> None:

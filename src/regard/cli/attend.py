@@ -68,7 +68,7 @@ def _show(result: "AttendResult", view: "View", out: Path | None) -> None:
     if out is None:
         console = Console()
         with console.capture() as heatmap:
-            print_heatmap(view.select(result.record), view.kind_in(result.record), console)
+            print_heatmap(view.select(result.record), view.choose_kind(result.record), console)
         with exit_on_closed_pipe():
             print_line(f"{result.output}\n{heatmap.get()}".rstrip())
         return

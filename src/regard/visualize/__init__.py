@@ -1,1 +1,1 @@
-"""Attention as figures, a stand-alone HTML page, and terminal output."""
+"""Drawing attention: figures, a stand-alone HTML page, and heat maps in the terminal."""

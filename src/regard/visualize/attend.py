@@ -1,4 +1,4 @@
-"""`regard attend`: run a model on an input and show its attention as a figure, a page or data."""
+"""Running a model on an input and showing its attention as a figure, a page or data: what `regard attend` does."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +19,19 @@ from regard.visualize.regions import draw_regions
 FIGURES, DATA = (".png", ".svg"), (".json", ".safetensors")
 FORMATS = (*FIGURES, ".html", *DATA)
 LAYOUTS = ("map", "grid", "links", "picture")
-_MAX_TOKENS = {".json": 512, ".safetensors": 2048}  # the weights of all heads grow with the square of the tokens
+_MAX_TOKENS = {".json": 512, ".safetensors": 2048}  # the number of weights grows with the square of the tokens
 _IMAGE_SIZE = 160  # pixels per side of the image that is shown
 
 
 @dataclass(frozen=True)
 class AttendResult:
-    """An input, the model's output, and the attention on the way from one to the other."""
+    """An input, the model's output for it, and the attention recorded on the way."""
 
     source: str
     output: str
     record: AttentionRecord
     image: ImageArray | None = None
-    """The part of the image that a captioner reads"""
+    """The input of a captioner"""
 
 
 def attend_to(pipeline: Pipeline, source: str, target: str | None = None, rank: int = 1) -> AttendResult:
@@ -51,10 +51,10 @@ def attend_to(pipeline: Pipeline, source: str, target: str | None = None, rank: 
 
 @dataclass(frozen=True)
 class View:
-    """What part of the attention to show, and how. `layer`, `head` None: all of them."""
+    """What part of the attention to show, and how. `layer`, `head` None: all."""
 
     kind: str | None = None
-    """encoder, decoder or cross; None: the first that the model has of cross, decoder, encoder"""
+    """encoder, decoder or cross; None: the first of cross, decoder, encoder that the model has"""
     layer: int | None = None
     head: int | None = None
     words: bool = False
@@ -71,17 +71,17 @@ class View:
         elif out.suffix == ".html":
             check_weight_count(n * n)
         elif n > (limit := _MAX_TOKENS[out.suffix]):
-            raise UserError(f"{n:,} tokens are too many for {out.suffix}, which holds {limit:,}; split the text")
+            raise UserError(f"{n:,} tokens are too many for {out.suffix} (at most {limit:,}); split the text")
 
-    def kind_in(self, record: AttentionRecord) -> str:
-        """Return the kind to show; refuse one that the model does not have."""
+    def choose_kind(self, record: AttentionRecord) -> str:
+        """Return the kind of attention to show; refuse one that the model does not have."""
         kind = self.kind or next((kind for kind in reversed(KINDS) if record.weights(kind).size), "cross")
         head_weights(record, kind)
         return kind
 
     def select(self, record: AttentionRecord) -> AttentionRecord:
         """Return the part of the record that is shown."""
-        part = record.select(self.layer, self.head, self.kind_in(record))
+        part = record.select(self.layer, self.head, self.choose_kind(record))
         return part.merge_words() if self.words else part
 
     def title(self, kind: str) -> str:
@@ -100,9 +100,9 @@ class View:
 def check_output(out: Path | None, view: View) -> None:
     """Refuse an output file that cannot be written or cannot show the chosen layout."""
     if out and (out.suffix not in FORMATS or not out.parent.is_dir()):
-        raise UserError(f"--out {out}: must be a file {', '.join(FORMATS)} in a folder that exists")
+        raise UserError(f"--out {out}: choose a name that ends in {', '.join(FORMATS)}, in a folder that exists")
     if view.layout not in (None, *LAYOUTS):
-        raise UserError(f"--view {view.layout}: unknown; choose one of {', '.join(LAYOUTS)}")
+        raise UserError(f"--view {view.layout} is unknown; choose one of {', '.join(LAYOUTS)}")
     if view.layout and (out is None or out.suffix in DATA):
         raise UserError(f"--view {view.layout} needs --out with {', '.join((*FIGURES, '.html'))}")
     if view.layout == "grid" and (view.layer, view.head) != (None, None):
@@ -111,7 +111,7 @@ def check_output(out: Path | None, view: View) -> None:
 
 def save_view(result: AttendResult, view: View, out: Path) -> Path:
     """Write the view in the format of the file's suffix."""
-    kind, part = view.kind_in(result.record), view.select(result.record)
+    kind, part = view.choose_kind(result.record), view.select(result.record)
     layout = view.layout or ("map" if result.image is None else "picture")
     if layout == "picture" and result.image is None:
         raise UserError("--view picture is for captioners; choose map, grid or links")
@@ -121,8 +121,8 @@ def save_view(result: AttendResult, view: View, out: Path) -> Path:
         case ".safetensors":
             write_atomically(out, part.to_safetensors())
         case ".html":
-            opening = InitialView(kind, view.layer, view.head, view.words, layout, view.threshold)
-            page = render_page(result.record, result.source, result.output, opening, result.image)
+            initial = InitialView(kind, view.layer, view.head, view.words, layout, view.threshold)
+            page = render_page(result.record, result.source, result.output, initial, result.image)
             write_atomically(out, page.encode())
         case _:
             _draw(part, kind, layout, view, result, out)
@@ -145,5 +145,5 @@ def _draw(part: AttentionRecord, kind: str, layout: str, view: View, result: Att
 
 def missing_characters(result: AttendResult, view: View, out: Path) -> str:
     """Return the characters that the figure lacks because no installed font has them."""
-    tokens = view.select(result.record).axis_tokens(view.kind_in(result.record))
+    tokens = view.select(result.record).axis_tokens(view.choose_kind(result.record))
     return characters_without_font(token for side in tokens for token in side) if out.suffix == ".png" else ""

@@ -1,4 +1,4 @@
-"""What the source's tokens did for each target token, by gradients: beside attention, which says where was looked."""
+"""Gradient-based attribution: how much each source token contributes to each target token."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +15,14 @@ from regard.pipelines.translator import Translator
 from regard.text.vocab import EOS
 
 METHODS = {
-    "attention": "where the model looked; it need not have used what it saw there",
-    "gradient": "(times input) what a small change of a token's vector would do to the log-probability; blind where "
+    "attention": "where the model attends; it need not use what it reads there",
+    "gradient": "(times input) how a small change of a token's vector would change the log-probability; blind where "
     "the model is saturated",
-    "integrated": "(gradients) the log-probability gained over a source of zero vectors, shared among the tokens; "
-    "depends on zero standing for nothing",
+    "integrated": "(gradients) the log-probability gained over a source of zero vectors, divided among the tokens; "
+    "assumes that a zero vector means no information",
 }
-"""What each tells, and what it does not"""
-_STEPS = 32
+"""What each method measures, and its limits"""
+_N_STEPS = 32  # of the numerical integral
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,33 @@ class Attribution:
 
     @property
     def shares(self) -> NDArray[np.float32]:
-        """How much of each row is whose, whatever its sign: rows sum to one"""
-        size = np.abs(self.values)
-        found: NDArray[np.float32] = size / np.maximum(size.sum(1, keepdims=True), 1e-12)
-        return found
+        """Absolute contributions as shares of their row; each row sums to 1"""
+        sizes = np.abs(self.values)
+        shares: NDArray[np.float32] = sizes / np.maximum(sizes.sum(1, keepdims=True), 1e-12)
+        return shares
 
     @property
     def record(self) -> AttentionRecord:
-        """The shares in the form of cross-attention of one head, to be merged and drawn as such"""
+        """The shares as cross-attention of one head, so that they can be merged into words and drawn in the same way"""
         s, t = len(self.source_tokens), len(self.target_tokens)
         encoder, decoder = (np.zeros((0, 0, n, n), dtype=np.float32) for n in (s, t))
         return AttentionRecord(self.source_tokens, self.target_tokens, encoder, decoder, self.shares[None, None])
 
 
 def compare_methods(translator: Translator, source: str, target: str) -> dict[str, AttentionRecord]:
-    """Attention (the mean of all heads) and the shares of each attribution, by their methods"""
+    """Return one record per method: mean attention, if the model has any, and the shares of both attributions."""
     attention = translator.record(source, target)
-    found = {method: attribute(translator, source, target, method).record for method in ("gradient", "integrated")}
-    return ({"attention": attention.mean()} if attention.cross.size else {}) | found
+    records = {"attention": attention.mean()} if attention.cross.size else {}
+    for method in ("gradient", "integrated"):
+        records[method] = attribute(translator, source, target, method).record
+    return records
 
 
-def attribute(translator: Translator, source: str, target: str, method: str, steps: int = _STEPS) -> Attribution:
-    """What the source's tokens do for each token of a given target; `steps` are of the integral."""
+def attribute(translator: Translator, source: str, target: str, method: str, steps: int = _N_STEPS) -> Attribution:
+    """Attribute each token of `target` to the source tokens, by method "gradient" or "integrated".
+
+    `steps` is the number of points at which integrated gradients evaluate their integral.
+    """
     encoded, target_ids = translator.encode(source), [*translator.encode_target(target), EOS]
     if not encoded.src_ids:
         raise UserError("the text is empty; give at least one word")
@@ -66,46 +71,47 @@ def attribute(translator: Translator, source: str, target: str, method: str, ste
         case "gradient":
             vectors, gradients, _ = source_gradients(translator, batch)
         case "integrated":
-            vectors, gradients = _integrated(translator, batch, steps)
+            vectors, gradients = _integrated_gradients(translator, batch, steps)
         case _:
-            raise UserError(f"attribution by '{method}' is unknown; choose gradient or integrated")
+            raise UserError(f"attribution method '{method}' is unknown; choose gradient or integrated")
     values = (vectors * gradients).sum(-1).float().cpu().numpy()
     target_tokens = tuple(translator.tgt_tokenizer.tokens(target_ids))
     return Attribution(method, encoded.src_tokens, target_tokens, values)
 
 
-def _integrated(translator: Translator, batch: Batch, steps: int) -> tuple[Tensor, Tensor]:
-    """(x, ∫ ∂ log p / ∂x at α x dα from 0 to 1), by the midpoint rule (Sundararajan et al. 2017)"""
+def _integrated_gradients(translator: Translator, batch: Batch, steps: int) -> tuple[Tensor, Tensor]:
+    """Return (x, ∫₀¹ ∂ log p / ∂x at αx dα), computed by the midpoint rule (Sundararajan et al. 2017)."""
     scales = [(step + 0.5) / steps for step in range(steps)]
     gradients = torch.stack([source_gradients(translator, batch, scale)[1] for scale in scales]).mean(0)
     return source_gradients(translator, batch)[0], gradients
 
 
 def source_gradients(translator: Translator, batch: Batch, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
-    """The source's vectors x [S, D], times `scale`; ∂ log p(y_t) / ∂x at that place [T, S, D]; and log p [T]
+    """Return the source vectors x [S, D] times `scale`, ∂ log p(y_t) / ∂x there [T, S, D], and log p(y_t) [T].
 
-    Each target token has a row of its own in the batch, so that one backward pass serves them all.
+    The sentence is repeated once per target token, so that one backward pass gives the gradients of all of them.
     """
     model = translator.traced_model
     n_src, n_tgt = batch.src.shape[1], batch.tgt_out.shape[1]
     rows = batch.select(torch.zeros(n_tgt, dtype=torch.int64, device=batch.src.device))
-    leaves: list[Tensor] = []
+    embedded: list[Tensor] = []
 
-    def swap(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
-        if leaves:  # the source is looked up first, and stands first where source and target are one text
+    def replace_embedding(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+        if embedded:  # the source is embedded first, or is the first part of the only sequence
             return None
         vectors = output.detach().clone()
         vectors[:, :n_src] *= scale
-        leaves.append(vectors.requires_grad_())
-        return leaves[0]
+        embedded.append(vectors.requires_grad_())
+        return embedded[0]
 
-    hooks = [part.register_forward_hook(swap) for part in model.modules() if isinstance(part, nn.Embedding)]
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    hooks = [table.register_forward_hook(replace_embedding) for table in tables]
     try:
-        # cuDNN's recurrent layers differentiate in training alone.
+        # cuDNN's recurrent layers have a backward pass only in training mode.
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
             log_probs = model(rows).log_softmax(-1).gather(-1, rows.tgt_out[..., None]).squeeze(-1).diagonal()
-            [gradients] = torch.autograd.grad(log_probs.sum(), leaves)
+            [gradients] = torch.autograd.grad(log_probs.sum(), embedded)
     finally:
         for hook in hooks:
             hook.remove()
-    return leaves[0][0, :n_src].detach(), gradients[:, :n_src], log_probs.detach()
+    return embedded[0][0, :n_src].detach(), gradients[:, :n_src], log_probs.detach()

@@ -1,4 +1,4 @@
-"""Figures: the one place that knows matplotlib, which is an extra."""
+"""Matplotlib figures: creating them, saving them, and choosing fonts. Matplotlib is an optional dependency."""
 
 import io
 import warnings
@@ -14,11 +14,11 @@ from regard.files import write_atomically
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of so many inches that needs no screen."""
+    """Return an empty figure of this size in inches. It needs no display."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError("drawing needs a package: pip install 'regard[plot]'") from None
+        raise UserError("drawing needs matplotlib; install it with: pip install 'regard[plot]'") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -27,16 +27,17 @@ def has_matplotlib() -> bool:
 
 
 def save_figure(figure: Any, path: Path) -> Path:
-    """Write it in the format of the path's suffix. Text of an SVG stays text: a browser has the fonts."""
+    """Write a figure in the format of the path's suffix. Text in an SVG stays text, drawn with the browser's fonts."""
     from matplotlib import rc_context
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
-        if more := _fonts_for(frozenset(text.get_text()))[0]:
-            text.set_fontfamily([*text.get_fontfamily(), *more])
+        if fallbacks := _fallback_fonts(frozenset(text.get_text()))[0]:
+            text.set_fontfamily([*text.get_fontfamily(), *fallbacks])
     content = io.BytesIO()
     with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # said once, by `undrawable`
+        # `characters_without_font` reports missing characters once for the whole figure.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content.getvalue())
@@ -44,34 +45,37 @@ def save_figure(figure: Any, path: Path) -> Path:
 
 
 def characters_without_font(texts: Iterable[str]) -> str:
-    """The characters that no font here can draw"""
-    return "".join(sorted(_fonts_for(frozenset("".join(texts)))[1]))
+    """Return the characters of these texts that no installed font can draw."""
+    return "".join(sorted(_fallback_fonts(frozenset("".join(texts)))[1]))
 
 
 @cache
-def _fonts_for(characters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Installed fonts for what matplotlib's own font lacks, the one with most of it first → (them, what none has)"""
+def _fallback_fonts(characters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Find installed fonts for characters that matplotlib's default font lacks.
+
+    Returns the font families, the one that covers most characters first, and the characters that no font has.
+    """
     from matplotlib import font_manager
 
-    own = _glyphs(font_manager.findfont(font_manager.FontProperties()))
-    lacking = {c for c in characters if ord(c) not in own and category(c) not in ("Cf", "Mn", "Cc")}
+    default = _glyphs(font_manager.findfont(font_manager.FontProperties()))
+    missing = {c for c in characters if ord(c) not in default and category(c) not in ("Cf", "Mn", "Cc")}
     families: list[str] = []
-    # Found anew, not in matplotlib's list: that one does not know what was installed after it was made.
+    # Search the system again: matplotlib's cached list lacks fonts that were installed after it was made.
     fonts = sorted(font_manager.findSystemFonts(), key=lambda path: ("Regular" not in path, "Sans" not in path, path))
-    while lacking:
-        best = max(fonts, key=lambda path: sum(ord(c) in _glyphs(path) for c in lacking), default=None)
-        drawn = {c for c in lacking if ord(c) in _glyphs(best)} if best else set()
-        if not best or not drawn:
+    while missing:
+        best = max(fonts, key=lambda path: sum(ord(c) in _glyphs(path) for c in missing), default=None)
+        covered = {c for c in missing if ord(c) in _glyphs(best)} if best else set()
+        if not best or not covered:
             break
         font_manager.fontManager.addfont(best)
         families.append(font_manager.get_font(best).family_name)
-        lacking -= drawn
-    return tuple(families), frozenset(lacking)
+        missing -= covered
+    return tuple(families), frozenset(missing)
 
 
 @cache
 def _glyphs(path: str) -> frozenset[int]:
-    """What a font can draw; of bitmap fonts, as for emoji in colour, matplotlib can use nothing."""
+    """Return the code points that a font can draw; none for bitmap fonts (colour emoji): matplotlib cannot use them."""
     from matplotlib.ft2font import FT2Font
 
     try:

@@ -1,10 +1,10 @@
-"""A page of one sentence's attention that stands alone: no server, no network, all data inside."""
+"""A stand-alone HTML page of one sentence's attention: all data and scripts inside, no server, no network."""
 
 import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -20,14 +20,14 @@ from regard.text.labels import shorten_label, token_labels
 from regard.text.vocab import SPECIALS
 from regard.text.words import join_pieces, word_indices
 from regard.visualize.heatmap import mean_weights
-from regard.visualize.links import SIDES, THRESHOLD
+from regard.visualize.links import SIDE_TITLES, THRESHOLD
 
-MOST_CELLS = 40_000_000  # of all heads together; a byte each, and a third more in base64
+MAX_WEIGHTS = 40_000_000  # of all heads together; one byte each, plus a third for base64
 
 
 @dataclass(frozen=True)
 class InitialView:
-    """What the page shows first; its controls change everything. None: the mean of all."""
+    """What the page shows when it opens; its controls can change all of it. `layer`, `head` None: the mean of all."""
 
     kind: str
     layer: int | None = None
@@ -38,64 +38,70 @@ class InitialView:
 
 
 def render_page(
-    record: AttentionRecord, source: str, target: str, opening: InitialView, picture: ImageArray | None = None
+    record: AttentionRecord, source: str, output: str, initial: InitialView, image: ImageArray | None = None
 ) -> str:
-    """HTML with every kind, layer and head of the record, of a sentence and what became of it"""
+    """Return a page with every kind, layer and head of a record; `source` and `output` are shown above it."""
     check_weight_count(sum(record.weights(kind).size for kind in KINDS))
-    kinds = {kind: _kind(record, kind) for kind in KINDS if record.weights(kind).size}
-    tree = {"kinds": kinds, "opening": vars(opening), "picture": None if picture is None else _picture(picture)}
-    rows, columns = map(token_labels, record.axis_tokens(opening.kind))
+    kinds = {kind: _kind_data(record, kind) for kind in KINDS if record.weights(kind).size}
+    data = {"kinds": kinds, "initial": asdict(initial), "image": None if image is None else _image_data(image)}
+    rows, columns = map(token_labels, record.axis_tokens(initial.kind))
     parts = {
         "title": escape(shorten_label(source)),
-        "pair": sentence_pair_html(source, target),
-        "table": weight_table_html(rows, columns, mean_weights(record, opening.kind).tolist()),
-        "data": _inside_script(tree),
+        "pair": sentence_pair_html(source, output),
+        "table": weight_table_html(rows, columns, mean_weights(record, initial.kind).tolist()),
+        "data": _script_json(data),
     }
     template = files("regard.visualize").joinpath("html_page.html").read_text(encoding="utf-8")
-    # In one pass, so that a sentence of a mark's letters is no mark.
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], template)
+    # One pass over the template, so that a sentence that contains "{{data}}" is not replaced too.
+    return re.sub(r"\{\{(\w+)\}\}", lambda placeholder: parts[placeholder[1]], template)
 
 
 def check_weight_count(n: int) -> None:
-    if n > MOST_CELLS:
+    """Refuse more weights than a page can hold."""
+    if n > MAX_WEIGHTS:
         raise UserError(
-            f"a page holds {MOST_CELLS // 10**6} million weights, and here are {n / 10**6:,.0f} million;"
+            f"{n / 10**6:,.0f} million weights are too many for a page (at most {MAX_WEIGHTS // 10**6} million);"
             " split the text, or try --words"
         )
 
 
-def quantised(weights: Weights) -> NDArray[np.uint8]:
-    """A byte a weight: 255 √w. Small weights, of which there are many, keep more of their value than by 255 w."""
+def quantise(weights: Weights) -> NDArray[np.uint8]:
+    """Store each weight in one byte, as 255 √w. Most weights are small, and the root keeps small ones more precise."""
     return np.rint(255 * np.sqrt(np.clip(weights, 0.0, 1.0))).astype(np.uint8)
 
 
-def _kind(record: AttentionRecord, kind: str) -> dict[str, Any]:
-    rows, columns = map(_axis, record.axis_tokens(kind))
+def _kind_data(record: AttentionRecord, kind: str) -> dict[str, Any]:
+    rows, columns = map(_axis_data, record.axis_tokens(kind))
     weights = record.weights(kind)
-    coded = b64encode(quantised(weights).tobytes()).decode("ascii")
-    return {"sides": SIDES[kind], "rows": rows, "columns": columns, "shape": weights.shape, "weights": coded}
-
-
-def _axis(tokens: Sequence[str]) -> dict[str, Any]:
-    """Tokens, the word of each, and whether one of no word is special: as `AttentionRecord.words` gathers them"""
-    places = word_indices(tokens)
-    pieces: list[list[str]] = [[] for _ in range(max(places, default=-1) + 1)]
-    for token, place in zip(tokens, places, strict=True):
-        if place >= 0:
-            pieces[place].append(token)
     return {
-        "labels": token_labels(tokens),
-        "word": places,
-        "names": token_labels([join_pieces(piece) for piece in pieces]),
-        "special": [token in SPECIALS for token in tokens],
+        "sideTitles": SIDE_TITLES[kind],
+        "rows": rows,
+        "columns": columns,
+        "shape": weights.shape,
+        "weights": b64encode(quantise(weights).tobytes()).decode("ascii"),
     }
 
 
-def _picture(picture: ImageArray) -> dict[str, Any]:
-    return {"size": picture.shape[0], "rgb": b64encode(picture.tobytes()).decode("ascii")}
+def _axis_data(tokens: Sequence[str]) -> dict[str, Any]:
+    """Return labels of tokens and words; the page merges tokens into words as `AttentionRecord.merge_words` does."""
+    indices = word_indices(tokens)
+    words: list[list[str]] = [[] for _ in range(max(indices, default=-1) + 1)]
+    for token, index in zip(tokens, indices, strict=True):
+        if index >= 0:
+            words[index].append(token)
+    return {
+        "tokens": token_labels(tokens),
+        "wordIndex": indices,
+        "words": token_labels([join_pieces(pieces) for pieces in words]),
+        "isSpecial": [token in SPECIALS for token in tokens],
+    }
 
 
-def _inside_script(tree: dict[str, Any]) -> str:
-    """JSON in which nothing ends the script element that holds it"""
-    text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
+def _image_data(image: ImageArray) -> dict[str, Any]:
+    return {"size": image.shape[0], "rgb": b64encode(image.tobytes()).decode("ascii")}
+
+
+def _script_json(data: dict[str, Any]) -> str:
+    """Return JSON that cannot end the script element around it."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

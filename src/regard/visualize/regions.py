@@ -1,4 +1,4 @@
-"""Where a captioner looked: the weights of each word over the picture."""
+"""The regions of an image that each word of its caption attends to."""
 
 from math import isqrt
 from pathlib import Path
@@ -12,34 +12,34 @@ from regard.text.labels import token_labels
 from regard.visualize.figure import new_figure, save_figure
 from regard.visualize.heatmap import check_token_count, mean_weights
 
-_ACROSS = 6  # panels in a row
+_MAX_ACROSS = 6  # panels per row
 
 
-def draw_regions(record: AttentionRecord, picture: ImageArray, path: Path, title: str = "") -> Path:
-    """The picture, then a panel a word, bright where the word looked; one scale for all of them."""
+def draw_regions(record: AttentionRecord, image: ImageArray, path: Path, title: str = "") -> Path:
+    """Draw the image, then one panel per word, bright where the word attends; all panels share one scale."""
     weights = mean_weights(record, "cross")
-    names = token_labels(record.target_tokens)
-    check_token_count(len(names))
-    side = isqrt(weights.shape[1])
-    down = -(-(len(names) + 1) // _ACROSS)
-    across = min(_ACROSS, len(names) + 1)
-    figure = new_figure(1.7 * across, 2.0 * down + 0.3 * bool(title))
-    panels = figure.subplots(down, across, squeeze=False).flatten()
-    strongest = float(weights.max())
+    labels = token_labels(record.target_tokens)
+    check_token_count(len(labels))
+    n_regions = isqrt(weights.shape[1])  # per side
+    n_down = -(-(len(labels) + 1) // _MAX_ACROSS)
+    n_across = min(_MAX_ACROSS, len(labels) + 1)
+    figure = new_figure(1.7 * n_across, 2.0 * n_down + 0.3 * bool(title))
+    panels = figure.subplots(n_down, n_across, squeeze=False).flatten()
+    max_weight = float(weights.max())
     for axes in panels:
         axes.axis("off")
-    panels[0].imshow(picture)
-    for axes, name, row in zip(panels[1:], names, weights, strict=False):
-        axes.imshow(lit(picture, row.reshape(side, side) / strongest))
-        axes.set_title(name, fontsize=10, parse_math=False)
+    panels[0].imshow(image)
+    for axes, label, row in zip(panels[1:], labels, weights, strict=False):
+        axes.imshow(shade_image(image, row.reshape(n_regions, n_regions) / max_weight))
+        axes.set_title(label, fontsize=10, parse_math=False)
     if title:
-        figure.supxlabel(f"{title}; brightest: {strongest:.2f}", fontsize=8, color="0.4")
+        figure.supxlabel(f"{title}; brightest: {max_weight:.2f}", fontsize=8, color="0.4")
     return save_figure(figure, path)
 
 
-def lit(picture: ImageArray, light: RegionWeights) -> ImageArray:
-    """The picture under a light [rows, columns] of 0 to 1: at 0 a quarter of it is seen."""
-    height, width = picture.shape[:2]
-    down, across = (np.arange(n) * k // n for n, k in zip((height, width), light.shape, strict=True))
-    shone: ImageArray = (picture * (0.25 + 0.75 * light[down][:, across])[..., None]).astype(np.uint8)
-    return shone
+def shade_image(image: ImageArray, brightness: RegionWeights) -> ImageArray:
+    """Darken an image by region: brightness [rows, columns] 1 leaves a region as it is, 0 leaves a quarter."""
+    height, width = image.shape[:2]
+    rows, columns = (np.arange(n) * k // n for n, k in zip((height, width), brightness.shape, strict=True))
+    shaded: ImageArray = (image * (0.25 + 0.75 * brightness[rows][:, columns])[..., None]).astype(np.uint8)
+    return shaded

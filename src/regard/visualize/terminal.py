@@ -1,4 +1,4 @@
-"""A heat map in the terminal, never wider than it."""
+"""A heat map in the terminal, never wider than the terminal."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,53 +10,56 @@ from regard.models.record import AttentionRecord, Weights
 from regard.text.labels import token_labels
 from regard.visualize.heatmap import check_token_count, mean_weights
 
-_GAP = 2  # between columns
-_LEAST = 3  # cells of a column, for 100
+_GAP = 2  # terminal cells between columns
+_MIN_WIDTH = 3  # terminal cells of a column, enough for 100
 
 
 def print_heatmap(record: AttentionRecord, kind: str = "cross", console: Console | None = None) -> None:
-    """The darker the blue behind a figure (in per cent), the greater the weight.
+    """Print the mean attention in percent; the larger a weight, the darker the blue behind it.
 
-    Where the names do not fit beside each other, columns are numbered and a cell is one figure, of tenths. What goes
-    into a file or a pipe is plain figures, as wide as it takes.
+    If the column labels do not fit next to each other, columns are numbered and each cell is one digit (tenths).
+    Output to a file or a pipe is plain text of any width.
     """
     console = console or Console()
     weights, (rows, columns) = mean_weights(record, kind), map(token_labels, record.axis_tokens(kind))
     check_token_count(max(weights.shape))
-    side = max(map(cell_len, rows))
-    full = side + sum(_GAP + max(_LEAST, cell_len(name)) for name in columns)
-    if not console.is_terminal or full <= console.width:
-        lines = _wide(weights, rows, columns, side)
+    label_width = max(map(cell_len, rows))
+    full_width = label_width + sum(_GAP + max(_MIN_WIDTH, cell_len(label)) for label in columns)
+    if not console.is_terminal or full_width <= console.width:
+        lines = _percent_lines(weights, rows, columns, label_width)
     else:
-        lines = _narrow(weights, rows, columns, min(side, console.width // 4), console.width)
+        lines = _digit_lines(weights, rows, columns, min(label_width, console.width // 4), console.width)
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def _wide(weights: Weights, rows: Sequence[str], columns: Sequence[str], side: int) -> Iterator[Text]:
-    widths = [max(_LEAST, cell_len(name)) for name in columns]
-    yield Text(" " * side + "".join(" " * _GAP + _right(name, w) for name, w in zip(columns, widths, strict=True)))
-    for name, row in zip(rows, weights, strict=True):
-        line = Text(_right(name, side))
+def _percent_lines(weights: Weights, rows: Sequence[str], columns: Sequence[str], label_width: int) -> Iterator[Text]:
+    widths = [max(_MIN_WIDTH, cell_len(label)) for label in columns]
+    header = (" " * _GAP + _align_right(label, width) for label, width in zip(columns, widths, strict=True))
+    yield Text(" " * label_width + "".join(header))
+    for label, row in zip(rows, weights, strict=True):
+        line = Text(_align_right(label, label_width))
         for weight, width in zip(row, widths, strict=True):
-            line.append(" ").append(f"{100 * weight:.0f}".rjust(width + _GAP - 1), style=_shade(float(weight)))
+            line.append(" ").append(f"{100 * weight:.0f}".rjust(width + _GAP - 1), style=_cell_style(float(weight)))
         yield line
 
 
-def _narrow(weights: Weights, rows: Sequence[str], columns: Sequence[str], side: int, width: int) -> Iterator[Text]:
-    """As many columns at a time as fit, then what their numbers stand for"""
-    step = max(1, width - side - 1)
-    digits = len(str(len(columns) - 1))
-    for start in range(0, len(columns), step):
-        shown = range(start, min(start + step, len(columns)))
-        for digit in range(digits):
-            yield Text(" " * (side + 1) + "".join(str(i).rjust(digits)[digit] for i in shown), style="dim")
-        for name, row in zip(rows, weights[:, shown], strict=True):
-            line = Text(_right(name, side) + " ")
+def _digit_lines(
+    weights: Weights, rows: Sequence[str], columns: Sequence[str], label_width: int, width: int
+) -> Iterator[Text]:
+    """Yield blocks of as many columns as fit, then a legend of the column numbers."""
+    n_per_block = max(1, width - label_width - 1)
+    n_digits = len(str(len(columns) - 1))
+    for start in range(0, len(columns), n_per_block):
+        block = range(start, min(start + n_per_block, len(columns)))
+        for digit in range(n_digits):
+            yield Text(" " * (label_width + 1) + "".join(str(i).rjust(n_digits)[digit] for i in block), style="dim")
+        for label, row in zip(rows, weights[:, block], strict=True):
+            line = Text(_align_right(label, label_width) + " ")
             for weight in row:
-                line.append(_tenths(float(weight)), style=_shade(float(weight)))
+                line.append(_tenths(float(weight)), style=_cell_style(float(weight)))
             yield line
-    yield from _legend(["cells: tenths.", *(f"{i} {name}" for i, name in enumerate(columns))], width)
+    yield from _legend(["cells: tenths.", *(f"{i} {label}" for i, label in enumerate(columns))], width)
 
 
 def _legend(entries: Sequence[str], width: int) -> Iterator[Text]:
@@ -70,15 +73,15 @@ def _legend(entries: Sequence[str], width: int) -> Iterator[Text]:
     yield Text(line)
 
 
-def _right(name: str, width: int) -> str:
-    """To the right of so many cells; a Chinese character fills two."""
-    return " " * (width - cell_len(name)) + set_cell_size(name, min(width, cell_len(name)))
+def _align_right(label: str, width: int) -> str:
+    """Pad or cut a label to `width` terminal cells; a Chinese character takes two."""
+    return " " * (width - cell_len(label)) + set_cell_size(label, min(width, cell_len(label)))
 
 
 def _tenths(weight: float) -> str:
     return str(min(9, int(10 * weight + 1e-6))) if weight >= 0.1 else "·"
 
 
-def _shade(weight: float) -> str:
-    light = round(255 * (1 - min(1.0, weight)))
-    return f"{'black' if weight < 0.5 else 'white'} on rgb({light},{light},255)"
+def _cell_style(weight: float) -> str:
+    level = round(255 * (1 - min(1.0, weight)))
+    return f"{'black' if weight < 0.5 else 'white'} on rgb({level},{level},255)"
