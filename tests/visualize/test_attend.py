@@ -103,7 +103,7 @@ def test_mistakes_are_refused_with_a_reason(folders: dict[str, Path], tmp_path: 
         ((translator, "the", "--view", "grid"), "needs --out"),
         ((translator, "the", "--view", "grid", "--head", 0, "--out", out), "leave --layer and --head out"),
         ((translator, "the", "--view", "picture", "--out", out), "caption"),
-        ((translator, "the", "--rank", 2, "--target", "la"), "--rank"),
+        ((translator, "the", "--rank", 2, "--target", "la"), "a rank selects"),
         ((translator, long, "--out", out), "10,000 tokens .* 128"),
         ((translator, long, "--words"), "10,000 tokens .* 128"),
         ((translator, long, "--out", tmp_path / "it.html"), "40 million"),
@@ -111,7 +111,7 @@ def test_mistakes_are_refused_with_a_reason(folders: dict[str, Path], tmp_path: 
         ((translator, "the", "--out", tmp_path / "none" / "it.png"), "folder that exists"),
         ((tmp_path, "the"), "no model found"),
         ((generator, "the", "--kind", "cross"), "no cross attention"),
-        ((generator, "the", "--rank", 2), "--rank"),
+        ((generator, "the", "--rank", 2), "rank"),
         ((folders["caption"], tmp_path / "none.png"), "cannot be read"),
     ):
         with pytest.raises(UserError, match=message):
