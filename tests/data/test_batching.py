@@ -22,7 +22,7 @@ N = 500
 def batches(seed: int = 1, workers: int = 0, **options: object) -> PairBatches:
     generator = np.random.default_rng(0)
     rows = [[list(generator.integers(6, 99, generator.integers(1, 60))) for _ in range(N)] for _ in range(2)]
-    rows[0][0] = [7] * 300  # longer than the last edge
+    rows[0][0] = [7] * 300  # longer than the last padded length
     config = BatchConfig(tokens=512, workers=workers)
     return PairBatches(pair_store_from(*rows), np.arange(N), config, seed, **options)  # type: ignore[arg-type]
 
@@ -48,12 +48,12 @@ def test_every_pair_is_in_an_epoch_exactly_once_and_epochs_differ() -> None:
     assert [b.tolist() for b in first] != [b.tolist() for b in batches(seed=2).plan(0)]
 
 
-def test_padded_shapes_come_from_a_small_fixed_set_within_the_budget() -> None:
+def test_padded_shapes_are_few_and_within_the_budget() -> None:
     stream = batches()
     for index in range(len(stream.plan(0))):
         batch = stream.batch(0, index)
         (rows, s), t = batch.src.shape, batch.tgt_in.shape[1]
-        assert {padded_length(s), padded_length(t)} == {s, t}, "lengths are edges"
+        assert {padded_length(s), padded_length(t)} == {s, t}, "lengths are padded lengths"
         assert rows == rows_for(max(s, t), 512)
         assert rows == 1 or rows * max(s, t) <= 512
     assert padded_length(PADDED_LENGTHS[-1] + 1) % 64 == 0
@@ -65,7 +65,7 @@ def test_order_is_the_same_for_any_number_of_workers(workers: int) -> None:
     assert same(take(batches().stream(start), 120), take(batches(workers=workers).stream(start), 120))
 
 
-def test_the_stream_goes_on_from_any_position() -> None:
+def test_the_stream_can_be_started_at_any_position() -> None:
     whole = take(batches().stream(StreamPosition(0, 0)), 130)
     for cut in (1, 50, 101):
         position = whole[cut - 1][0]
@@ -91,9 +91,9 @@ def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
     )
 
 
-def test_the_store_is_built_once_and_found_by_content(tmp_path: Path) -> None:
+def test_a_store_is_built_once_and_found_by_content(tmp_path: Path) -> None:
     pairs = [("a b c", "x y"), ("b", "y " * 30), ("c a", "z")] * 10
-    corpus = Corpus(write_pairs(tmp_path, "train", pairs))
+    corpus = Corpus(write_pairs(tmp_path, "train", pairs)).read()
     tokenizer = train_tokenizer([s for p in pairs for s in p], TokenizerConfig(kind="word"))
     pair = TokenizerPair(tokenizer, tokenizer)
     store = open_store(corpus, pair, max_tokens=20, folder=tmp_path)
@@ -111,17 +111,33 @@ def test_the_store_is_built_once_and_found_by_content(tmp_path: Path) -> None:
     assert open_store(corpus, pair, max_tokens=40, folder=tmp_path).fingerprint != store.fingerprint
 
 
-def test_a_corpus_that_fails_leaves_no_store(tmp_path: Path) -> None:
+def test_a_corpus_that_cannot_be_read_leaves_no_store(tmp_path: Path) -> None:
     src, tgt = write_pairs(tmp_path, "train", [("a", "b"), ("c", "d")])
     tgt.write_text("b\n")
     tokenizer = train_tokenizer(["a b c"], TokenizerConfig(kind="word"))
     with pytest.raises(ValueError, match="2 lines"):
-        open_store(Corpus((src, tgt)), TokenizerPair(tokenizer, tokenizer), 20, folder=tmp_path)
+        open_store(Corpus((src, tgt)).read(), TokenizerPair(tokenizer, tokenizer), 20, folder=tmp_path)
+    assert not (tmp_path / "corpora").exists()
+
+
+def test_a_build_that_fails_leaves_no_store(tmp_path: Path) -> None:
+    class Failing:
+        size = 10
+
+        def to_bytes(self) -> bytes:
+            return b""
+
+        def encode(self, texts: list[str]) -> list[list[int]]:
+            raise RuntimeError
+
+    corpus = Corpus(write_pairs(tmp_path, "train", [("a", "b")])).read()
+    with pytest.raises(RuntimeError):
+        open_store(corpus, TokenizerPair(Failing(), Failing()), 20, folder=tmp_path)  # type: ignore[arg-type]
     assert list((tmp_path / "corpora").iterdir()) == []
 
 
-def test_processes_that_build_one_store_at_once_all_get_it(tmp_path: Path) -> None:
-    corpus = Corpus(write_pairs(tmp_path, "train", [("a b c", "x y")] * 2000))
+def test_processes_that_build_the_same_store_at_once_all_get_it(tmp_path: Path) -> None:
+    corpus = Corpus(write_pairs(tmp_path, "train", [("a b c", "x y")] * 2000)).read()
     tokenizer = train_tokenizer(["a b c x y"], TokenizerConfig(kind="word"))
     pair = TokenizerPair(tokenizer, tokenizer)
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
@@ -130,7 +146,7 @@ def test_processes_that_build_one_store_at_once_all_get_it(tmp_path: Path) -> No
     assert not list(tmp_path.glob("*/corpora/.*.tmp"))
 
 
-def test_another_collate_can_make_the_batches() -> None:
+def test_batches_can_use_another_collate_function() -> None:
     def labels(src: Ragged, tgt: Ragged, rows: int | None) -> Batch:
         first = Ragged.of([row[:1] for row in tgt.lists()])
         return collate(src, first, rows)

@@ -1,16 +1,20 @@
 import gzip
+import hashlib
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from regard.data.corpus import Corpus, CorpusReport
+from regard.data.corpus import Corpus
+from regard.data.corpus_report import CorpusReport
+from regard.data.data_file import DataFile, fingerprint_files
 from regard.errors import UserError
 
 
 def read(*paths: Path, **options: object) -> tuple[list[tuple[str, str]], CorpusReport]:
-    report = CorpusReport()
-    return list(Corpus(paths, **options).pairs(report)), report  # type: ignore[arg-type]
+    with closing(Corpus(paths, **options).read()) as corpus:  # type: ignore[arg-type]
+        return list(corpus), corpus.report
 
 
 def write(path: Path, content: bytes) -> Path:
@@ -18,7 +22,7 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_the_four_ways_to_bring_pairs_are_equal(tmp_path: Path) -> None:
+def test_all_file_formats_give_the_same_pairs(tmp_path: Path) -> None:
     pairs = [("a cat", "un chat"), ("two", "deux"), ("é", "\u2028x\u00a0 y")]
     src = "".join(s + "\n" for s, _ in pairs).encode()
     tgt = "".join(t + "\n" for _, t in pairs).encode()
@@ -30,8 +34,8 @@ def test_the_four_ways_to_bring_pairs_are_equal(tmp_path: Path) -> None:
         assert read(write(tmp_path / f"b.en{suffix}", src), write(tmp_path / f"b.fr{suffix}", tgt))[0] == expected
         assert read(write(tmp_path / f"c.tsv{suffix}", tsv))[0] == expected
         assert read(write(tmp_path / f"d.jsonl{suffix}", rows))[0] == expected
-    turned = [(t, s) for s, t in expected]
-    assert read(tmp_path / "d.jsonl", langs=("fr", "en"))[0] == turned
+    swapped = [(t, s) for s, t in expected]
+    assert read(tmp_path / "d.jsonl", langs=("fr", "en"))[0] == swapped
 
 
 def test_bad_lines_are_left_out_counted_and_numbered(tmp_path: Path) -> None:
@@ -71,13 +75,13 @@ def test_bad_tsv_and_jsonl_lines_are_counted(tmp_path: Path) -> None:
     assert pairs == [("a", "b")] and [count for count, _ in report.problems.values()] == [2]
 
 
-def test_unequal_line_counts_name_both(tmp_path: Path) -> None:
+def test_unequal_line_counts_are_both_in_the_message(tmp_path: Path) -> None:
     src, tgt = write(tmp_path / "s", b"a\nb\nc\n"), write(tmp_path / "t", b"a\nb\n")
     with pytest.raises(UserError, match=r"3 lines .* 2"):
         read(src, tgt)
 
 
-def test_wrong_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_unusable_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
     one = write(tmp_path / "a.txt", b"a\n")
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(b"hello\n" * 1000)[:30])
@@ -94,9 +98,36 @@ def test_wrong_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
             read(*paths)
 
 
-def test_fingerprint_is_of_the_content(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_content_order_and_options(tmp_path: Path) -> None:
+    def fingerprint(*paths: Path, **options: object) -> str:
+        with closing(Corpus(paths, **options).read()) as corpus:  # type: ignore[arg-type]
+            return corpus.fingerprint
+
     a, b = write(tmp_path / "a", b"x\n"), write(tmp_path / "b", b"y\n")
-    before = Corpus((a, b)).fingerprint()
-    assert before == Corpus((a, b)).fingerprint() != Corpus((b, a)).fingerprint()
+    before = fingerprint(a, b)
+    assert before == fingerprint(a, b)
+    assert len({before, fingerprint(b, a), fingerprint(a, b, max_chars=9)}) == 3
+    assert before == fingerprint_files([a, b], " None 5000"), "hashed while it is read, or by itself: the same"
     write(b, b"z\n")
-    assert Corpus((a, b)).fingerprint() != before
+    assert fingerprint(a, b) != before
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_hash_covers_all_bytes_on_disk(suffix: str, tmp_path: Path) -> None:
+    path = write(tmp_path / f"a{suffix}", b"line\n" * 100_000)
+    file = DataFile(path)
+    assert sum(1 for _ in file.lines()) == 100_000
+    assert file.digest() == hashlib.sha256(path.read_bytes()).digest()
+    unread = DataFile(path)
+    with unread.open() as content:
+        content.read(10)
+    assert unread.digest() == file.digest(), "the rest is read when the file is closed"
+
+
+def test_pairs_can_be_read_again_in_any_order(tmp_path: Path) -> None:
+    tsv = write(tmp_path / "a.tsv", b"a b\tc\n\nbad\n\xc3\xa9\td  e\r\nf\tg\n")
+    with closing(Corpus((tsv,)).read()) as corpus:
+        assert (len(corpus), corpus.name) == (3, "a.tsv")
+        assert [corpus[2], corpus[0], corpus[1]] == [("f", "g"), ("a b", "c"), ("é", "d e")]
+        assert list(corpus) == list(corpus) == [corpus[i] for i in range(3)]
+        assert list(corpus.lines) == [1, 4, 5], "lines that are left out count"

@@ -1,4 +1,4 @@
-"""Word alignments become what a head's attention should be."""
+"""Word alignments as targets for the attention of a guided head."""
 
 from pathlib import Path
 
@@ -25,29 +25,29 @@ def guide(*links: list[tuple[int, int]]) -> AlignmentGuide:
     return AlignmentGuide([np.asarray(each, dtype=np.int32).reshape(-1, 2) for each in links], pair, "")
 
 
-def test_the_pieces_of_linked_words_share_the_attention() -> None:
+def test_attention_is_shared_by_the_tokens_of_linked_words() -> None:
     src, tgt = Ragged.of([[0, 1, 2, 3], [0]]), Ragged.of([[4, 5, 6, 7], [4, 7]])
-    wanted = guide([(0, 0), (2, 1), (1, 2), (2, 2)], [(0, 1), (5, 0), (0, 9)])(np.array([0, 1]), src, tgt, (3, 6, 5))
-    assert wanted.shape == (3, 6, 5)
+    attention = guide([(0, 0), (2, 1), (1, 2), (2, 2)], [(0, 1), (5, 0), (0, 9)])(np.array([0, 1]), src, tgt, (3, 6, 5))
+    assert attention.shape == (3, 6, 5)
     third = 1 / 3
     expected = [
         [1, 0, 0, 0, 0],  # la: the
         [0, 0, 0, 1, 0],  # sor-: witch
         [0, 0, 0, 1, 0],  # -cière
         [0, third, third, third, 0],  # verte: gr-, -een and witch
-        [0, 0, 0, 0, 0],  # its end is told nothing
+        [0, 0, 0, 0, 0],  # EOS is not part of a word
         [0, 0, 0, 0, 0],
     ]
-    torch.testing.assert_close(wanted[0], torch.tensor(expected))
-    assert wanted[1].nonzero().tolist() == [[1, 0]], "links to words that are not there are left out"
-    assert not wanted[2].any(), "a row that only fills up"
+    torch.testing.assert_close(attention[0], torch.tensor(expected))
+    assert attention[1].nonzero().tolist() == [[1, 0]], "links to words that do not exist are ignored"
+    assert not attention[2].any(), "a filler row"
 
 
-def test_lines_that_are_left_out_take_their_alignments_along(tmp_path: Path) -> None:
+def test_alignments_of_lines_that_are_left_out_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n\ny y\n")
     (tmp_path / "b").write_text("u\nv\nw w\n")
     (tmp_path / "links").write_text("0-0\n5-5\n1-0 0-1\n")
-    corpus = Corpus((tmp_path / "a", tmp_path / "b"))
+    corpus = Corpus((tmp_path / "a", tmp_path / "b")).read()
     pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
     opened = AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
     assert [each.tolist() for each in opened.links] == [[[0, 0]], [[0, 1], [1, 0]]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.train.average import average
+from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints, DamagedCheckpoint, read_newest
 
 
@@ -39,6 +39,17 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     for step, loss in ((7, 2.0), (8, 1.0), (9, 3.0)):
         checkpoints.save(step, tensors(0.0), {"score": 50.0, "loss": loss})
     assert [c.step for c in checkpoints.best(2)] == [8, 7], "of equal scores those of lower loss"
+
+
+def test_a_validation_of_nan_is_the_worst_and_leaves_the_order_of_the_others(tmp_path: Path) -> None:
+    nan = float("nan")
+    values = [(1, 5.0, 1.0), (2, nan, nan), (3, 7.0, 1.0), (4, 7.0, nan), (5, nan, 0.5), (6, 6.0, 1.0)]
+    for order in (values, values[::-1]):
+        checkpoints = Checkpoints(tmp_path / str(order[0][0]), keep=6)
+        for step, score, loss in order:
+            checkpoints.save(step, tensors(float(step)), {"score": score, "loss": loss})
+        assert [c.step for c in checkpoints.best(6)] == [3, 4, 6, 1, 5, 2]
+        assert [c.step for c in checkpoints.best(1)] == [3]
 
 
 def test_a_damaged_checkpoint_is_never_used_and_the_one_before_is(tmp_path: Path) -> None:
@@ -115,10 +126,10 @@ def test_average_of_one_is_itself_and_of_two_is_their_mean(tmp_path: Path) -> No
     save(checkpoints, 1, 1.0)
     save(checkpoints, 4, 1.0)
     first, second = checkpoints.all()
-    assert torch.equal(average([first])["w"], tensors(1.0)["model.w"])
-    assert torch.equal(average([first, second])["w"], torch.full((20, 20), 2.5))
+    assert torch.equal(average_checkpoints([first])["w"], tensors(1.0)["model.w"])
+    assert torch.equal(average_checkpoints([first, second])["w"], torch.full((20, 20), 2.5))
     checkpoints.save(9, {**tensors(1.0), "ema.w": torch.full((20, 20), 7.0)}, {})
-    assert torch.equal(average([checkpoints.all()[-1]])["w"], torch.full((20, 20), 7.0))
+    assert torch.equal(average_checkpoints([checkpoints.all()[-1]])["w"], torch.full((20, 20), 7.0))
 
 
 def test_no_pickle_in_a_checkpoint(tmp_path: Path) -> None:

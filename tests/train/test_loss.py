@@ -127,7 +127,7 @@ def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
     p = weights[0, 2, 1].detach()
     torch.testing.assert_close(scores.grad[0, 2, 1], p - torch.eye(5, dtype=torch.float64)[2], rtol=0, atol=1e-9)
     assert not scores.grad[:, [0, 1, 3]].any(), "the other heads are free"
-    assert GuidedAlignmentConfig().place(6) == 4 and GuidedAlignmentConfig().place(1) == 0
+    assert GuidedAlignmentConfig().resolve_layer(6) == 4 and GuidedAlignmentConfig().resolve_layer(1) == 0
     with pytest.raises(UserError, match="no layer 1 with a head 4"):
         alignment_loss(traces(weights), links, GuidedAlignmentConfig(layer=1, head=4))
     with pytest.raises(UserError, match="no layer 0"):
@@ -143,5 +143,5 @@ def test_links_add_their_part_and_leave_the_words_alone(r_drop: float) -> None:
     guided, same = batch_loss(model, told, config)
     torch.testing.assert_close(same, nll)
     assert told.links is not None
-    expected = alignment_loss(model.attention(batch).cross, told.links, config.guide)
+    expected = alignment_loss(model.forward_traced(batch)[1].cross, told.links, config.guide)
     torch.testing.assert_close(guided - loss, 0.5 * expected)

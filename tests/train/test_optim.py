@@ -2,7 +2,9 @@ import pytest
 import torch
 from torch import nn
 
+from regard import models
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
+from regard.train.recipe import load_recipe, recipe_names
 
 
 @pytest.mark.parametrize(("warmup", "peak"), [(4000, 0.000699), (8000, 0.000494)])
@@ -62,9 +64,49 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted(bad: float
         assert torch.equal(mine, other)
 
 
-def test_state_is_restored_to_the_bit() -> None:
+def decayed(model: nn.Module) -> set[str]:
+    """Return the names of the parameters that weight decay changes: with a zero gradient nothing else does."""
+    optimizer = Optimizer(model, OptimConfig(weight_decay=0.5))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(1.0)
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step(lr=0.1)
+    for parameter in model.parameters():
+        expected = torch.full_like(parameter, 1.0 if (parameter == 1.0).all() else 1.0 - 0.1 * 0.5)
+        torch.testing.assert_close(parameter.detach(), expected)
+    return {name for name, parameter in model.named_parameters() if not (parameter == 1.0).all()}
+
+
+def test_weight_decay_acts_on_matrices_but_not_on_embeddings_norms_and_biases() -> None:
+    tokens, output = nn.Embedding(7, 4), nn.Linear(4, 7)
+    model = nn.Sequential(tokens, nn.LayerNorm(4), nn.Linear(4, 4), output)
+    assert decayed(model) == {"2.weight", "3.weight"}
+    output.weight = tokens.weight
+    assert decayed(model) == {"2.weight"}, "a tied output matrix is an embedding"
+    assert decayed(nn.LayerNorm(3)) == set()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_weight_decay_in_every_recipe(name: str) -> None:
+    model = models.build(load_recipe(name).model, vocab_size=11)
+    names = decayed(model)
+    embeddings = {
+        parameter for module in model.modules() if isinstance(module, nn.Embedding) for parameter in module.parameters()
+    }
+    for parameter_name, parameter in model.named_parameters():
+        position_or_state = {"positions", "places", "a_log"} & set(parameter_name.split("."))
+        exempt = parameter.dim() < 2 or parameter in embeddings or bool(position_or_state)
+        assert (parameter_name not in names) == exempt, parameter_name
+    if "ssm" in str(load_recipe(name).model):
+        assert any(parameter_name.endswith("a_log") for parameter_name, _ in model.named_parameters())
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_state_is_restored_to_the_bit(weight_decay: float) -> None:
     first, second = nn.Linear(4, 2), nn.Linear(4, 2)
-    a, b = Optimizer(first, OptimConfig()), Optimizer(second, OptimConfig())
+    config = OptimConfig(weight_decay=weight_decay)
+    a, b = Optimizer(first, config), Optimizer(second, config)
     gradients(first, 1)
     a.step(1e-2)
     second.load_state_dict(first.state_dict())

@@ -84,7 +84,7 @@ def test_a_classifier_starts_from_a_pretrained_encoder(files: Files, tmp_path: P
     quick = ("train.steps=150", "valid.every=50", "train.lr=3e-3")
     model = trained("classifier", files, tmp_path / "classifier", *small, *quick, init=tmp_path / "bert")
     assert isinstance(model, Classifier) and isinstance(pretrained, Classifier)
-    assert model.tokenizers.src.to_bytes() == pretrained.tokenizers.src.to_bytes()
+    assert model.src_tokenizer.to_bytes() == pretrained.src_tokenizer.to_bytes()
     assert model.labels == ["other one", "question"]
     found = model.classify(["did the witch arrive ?", "the witch arrived ."])
     assert [c.label for c in found] == ["question", "other one"]

@@ -153,7 +153,7 @@ def test_mistakes_give_one_line(writer: tuple[Path, Path], tmp_path: Path) -> No
         ),
         (("train", empty, "--recipe", "gpt-cpu", "--out", tmp_path / "b"), "no text"),
         (("train", text, "--recipe", "tiny", "--out", tmp_path / "c"), "two line-aligned files"),
-        (("train", pairs, "--recipe", "caption", "--out", tmp_path / "d"), "no picture"),
+        (("train", pairs, "--recipe", "caption", "--out", tmp_path / "d"), "no image"),
         (("train", text, "--recipe", "gpt-cpu", "--out", tmp_path / "e", "--set", "task=masked"), "model.kind=encoder"),
         (("train", pairs, "--recipe", "rnn-lm", "--out", tmp_path / "f", "--set", "task=translate"), "concatenation"),
         (("train", text, "--recipe", "bert", "--out", tmp_path / "g", "--init", run), "fits"),

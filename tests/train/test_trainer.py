@@ -12,7 +12,8 @@ from regard.data.pair_store import pair_store_from
 from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
-from regard.train.trainer import Progress, TrainConfig, Trainer
+from regard.train.progress import Progress
+from regard.train.trainer import TrainConfig, Trainer
 from tests.conftest import tiny_model
 
 

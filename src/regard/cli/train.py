@@ -53,7 +53,7 @@ def train(
     from regard.train.recipe import load_recipe
     from regard.train.run import Run
     from regard.train.run import train as run_training
-    from regard.train.tasks import task_named
+    from regard.train.tasks import get_task
     from regard.visualize.curves import draw_curves
 
     run = Run(
@@ -71,7 +71,7 @@ def train(
     typer.echo(f"model:   {result.folder}")
     for path in draw_curves(result.folder):
         typer.echo(f"curves:  {path}")
-    typer.echo(f"try it:  {task_named(run.recipe.task).example.replace('DIR', str(result.folder))}")
+    typer.echo(f"try it:  {get_task(run.recipe.task).example.replace('DIR', str(result.folder))}")
 
 
 def _parse_languages(codes: str | None) -> tuple[str, str] | None:

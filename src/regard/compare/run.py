@@ -14,15 +14,15 @@ import yaml
 from regard.compare.measure import ResultRow, TestPlan, train_and_measure
 from regard.compare.plan import ComparisonPlan
 from regard.config import read_yaml
-from regard.data.corpus import fingerprint_files
+from regard.data.data_file import fingerprint_files
 from regard.data.word_alignments import read_alignments
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.train.recipe import Recipe
 from regard.train.run import Run
 from regard.train.signals import Stopped, stop_signals
-from regard.train.tasks import task_named
-from regard.train.tasks.base import Files
+from regard.train.tasks import get_task
+from regard.train.tasks.base import TrainingFiles
 from regard.visualize.curves import draw_curves
 
 _RESULT_FILE = "measured.json"
@@ -89,7 +89,8 @@ def _shared_tokenizer(plan: ComparisonPlan, recipe: Recipe) -> Path:
                 "or choose another folder"
             )
         return folder
-    task_named(recipe.task).tokenizers(Files(recipe, plan.train, plan.valid)).save(folder)
+    with get_task(recipe.task)(TrainingFiles(recipe, plan.train, plan.valid)) as task:
+        task.train_tokenizers().save(folder)
     write_atomically(config_file, yaml.safe_dump(options, sort_keys=False).encode())
     return folder
 

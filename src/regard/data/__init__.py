@@ -1,1 +1,1 @@
-"""Text pairs to batches of ids."""
+"""Data files, tokenised stores and batches."""

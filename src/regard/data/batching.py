@@ -1,7 +1,8 @@
-"""Which rows form which batch: a pure function of (seed, epoch, position).
+"""Training batches: an endless stream in which each batch is a function of (seed, epoch, position).
 
-`Batches` is the endless stream, whatever the rows are. Of pairs, batches hold about the same number of padded
-tokens; pairs of like lengths stand together, so that little of it is padding and few shapes occur.
+`Batches` is the stream for any kind of data. `PairBatches` holds sentence pairs: all batches have about the same
+number of padded tokens, and pairs of similar lengths are batched together, so that there is little padding and few
+shapes occur.
 """
 
 from abc import ABC, abstractmethod
@@ -23,50 +24,51 @@ from regard.data.word_alignments import AlignmentGuide
 
 class BatchConfig(Config):
     tokens: int = Field(4096, ge=1)
-    """Padded tokens a batch, of each side."""
+    """Padded tokens per batch and side."""
     max_tokens: int = Field(255, ge=1)
-    """Pairs with a longer side are left out, and reported."""
+    """Pairs with a longer side are left out and reported."""
     context: int = Field(256, ge=2)
-    """Plain text: tokens of a block, which is what a language model sees at once."""
+    """Plain text: tokens per block, which is the context of a language model."""
     workers: int = Field(2, ge=0)
-    """Threads that prepare batches ahead; the order does not depend on it."""
+    """Threads that prepare batches in advance; the order of batches does not depend on it."""
 
 
 Resample = Callable[[Sequence[Sequence[int]], int], list[list[int]]]
+"""(sequences of ids, seed) → the same texts in another random segmentation"""
 Collate = Callable[[Ragged, Ragged, int | None], Batch]
 
 
 class StreamPosition(NamedTuple):
-    """A place in the endless stream of batches."""
+    """A position in the endless stream of batches."""
 
     epoch: int
     batch: int
 
 
 class Batches(ABC):
-    """An endless stream of training batches, epoch after epoch, that can be entered anywhere."""
+    """An endless stream of training batches, epoch after epoch, that can be started at any position."""
 
     config: BatchConfig
     _plans: dict[int, list[NDArray[np.int64]]]
-    """The plan of the epoch that was asked for last"""
+    """The plan of the most recent epoch"""
 
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Of the data; a resumed run must find the same."""
+        """Hash of the data; a resumed run must have the same."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many pairs, blocks or rows there are to train on."""
+        """Number of training examples: pairs, blocks or captions"""
 
     @abstractmethod
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """What each of the epoch's batches is made of, as numbers that `_collate` understands."""
+        """Return the content of each batch of an epoch as an array that `_collate` understands."""
 
     @abstractmethod
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
-        """One entry of the plan → its batch; called from several threads at once."""
+        """Make the batch for one entry of the plan; called from several threads at once."""
 
     def plan(self, epoch: int) -> list[NDArray[np.int64]]:
         if epoch not in self._plans:
@@ -79,23 +81,24 @@ class Batches(ABC):
         return self._collate(self.plan(epoch)[index], epoch, index)
 
     def stream(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, Batch]]:
-        """Every batch from `start` on, epoch after epoch, each with the position that follows it."""
+        """Yield every batch from `start` on with the position that follows it, without end."""
         if self.config.workers == 0:
             yield from ((after, self._collate(*work)) for after, work in self._schedule(start))
             return
         with ThreadPoolExecutor(self.config.workers) as pool:
-            ahead: deque[tuple[StreamPosition, Future[Batch]]] = deque()
+            pending: deque[tuple[StreamPosition, Future[Batch]]] = deque()
             try:
                 for after, work in self._schedule(start):
-                    ahead.append((after, pool.submit(self._collate, *work)))
-                    if len(ahead) > 4 * self.config.workers:
-                        position, future = ahead.popleft()
+                    pending.append((after, pool.submit(self._collate, *work)))
+                    if len(pending) > 4 * self.config.workers:
+                        position, future = pending.popleft()
                         yield position, future.result()
             finally:
-                for _, future in ahead:
+                for _, future in pending:
                     future.cancel()
 
     def _schedule(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, tuple[NDArray[np.int64], int, int]]]:
+        """Yield the position after each batch and the arguments of `_collate` for it."""
         epoch, index = start
         while True:
             order = self.plan(epoch)
@@ -132,21 +135,21 @@ class RowBatches(Batches):
 
 @dataclass(frozen=True)
 class PairBatches(RowBatches):
-    """The stream of training batches over the pairs `rows` of a store."""
+    """Training batches over the sentence pairs `rows` of a store."""
 
     store: PairStore
     resample: tuple[Resample, Resample] | None = None
-    """Draws other segmentations of the source and of the target side, if there is any"""
+    """Draw other segmentations of source and target, as in BPE-dropout"""
     collate: Collate = collate
     guide: AlignmentGuide | None = None
-    """Says where target tokens should look, if there is any"""
+    """Adds the attention that guided alignment teaches"""
 
     @property
     def fingerprint(self) -> str:
         return self.store.fingerprint + (self.guide.fingerprint if self.guide else "")
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """The epoch's batches as row numbers of the store."""
+        """Return the rows of the store in each batch."""
         src, tgt = self.store.lengths()
         lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
         order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
@@ -169,10 +172,10 @@ class PairBatches(RowBatches):
 def plan(
     lengths: tuple[NDArray[np.int64], NDArray[np.int64]], budget: int, bits: np.random.BitGenerator
 ) -> list[NDArray[np.int64]]:
-    """Cut all pairs into batches of at most `budget` padded tokens a side, in random order.
+    """Divide all pairs into batches of at most `budget` padded tokens per side, in random order.
 
-    Pairs are shuffled, then sorted (stably) by their padded shape, longer side first, and cut in that order.
-    What is left of one length goes with the next longer; only the very last batch is not full.
+    Pairs are shuffled, then sorted (stably) by padded shape, first by the longer side, and cut in that order. Pairs
+    that do not fill a batch join those of the next greater length, so that only the very last batch is not full.
     """
     generator = np.random.Generator(bits)
     src, tgt = (padded_lengths(side) for side in lengths)
@@ -193,6 +196,6 @@ def plan(
 
 
 def rows_for(width: int, budget: int) -> int:
-    """Sentences a batch: as many of this width as the budget holds, in whole eights where there are eight."""
+    """Return the number of sentences of this width per batch: as many as fit the budget, a multiple of 8 from 8 on."""
     rows = max(1, budget // width)
     return rows if rows < 8 else rows // 8 * 8

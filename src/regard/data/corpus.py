@@ -1,63 +1,28 @@
 """Parallel text on disk: two line-aligned files, one TSV or one JSONL, plain or gzipped.
 
-Bad lines never stop a run and are never used unseen: each kind is counted, with its first line number.
+Bad lines do not stop a run, but are counted: the report has each kind of problem with its first line number.
 """
 
-import gzip
-import hashlib
 import json
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
 
+from regard.data.corpus_report import CorpusReport
+from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint
+from regard.data.text_spool import TextSpool
 from regard.errors import UserError
 from regard.text.clean import clean
 
 SentencePair = tuple[str, str]
-
-# What can be wrong with a line, and whether the pair is used all the same once it is mended.
-REPAIRED = {"byte order mark removed", "carriage return removed"}
-
-
-@dataclass(frozen=True)
-class BadLine:
-    """Why a pair cannot be used."""
-
-    kind: str
-
-
 RawPair = tuple[bytes | str, bytes | str] | BadLine
-
-
-@dataclass
-class CorpusReport:
-    """How many pairs (or lines of a text) were read and used, and what was wrong with the others."""
-
-    lines: int = 0
-    used: int = 0
-    problems: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """kind → (count, first line)"""
-    unit: str = "pairs"
-
-    def add(self, problem: str, line: int) -> None:
-        count, first = self.problems.get(problem, (0, line))
-        self.problems[problem] = (count + 1, first)
-
-    def describe(self, name: str) -> list[str]:
-        rows = [f"{name}: {self.used:,} {self.unit} used of {self.lines:,} lines"]
-        for problem, (count, first) in sorted(self.problems.items()):
-            fate = "" if problem in REPAIRED else ", left out"
-            rows.append(f"{name}: {count:,} × {problem}{fate} (first at line {first:,})")
-        return rows
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where the pairs are: two paths, or one TSV or JSONL; `langs` picks the two sides of a JSONL."""
+    """The files of a parallel corpus: two paths, or one TSV or JSONL; `langs` are the two sides of a JSONL."""
 
     paths: tuple[Path, ...]
     langs: tuple[str, str] | None = None
@@ -76,41 +41,46 @@ class Corpus:
     def format(self) -> str:
         return Path(self.paths[0].name.removesuffix(".gz")).suffix
 
-    def pairs(self, report: CorpusReport) -> Iterator[SentencePair]:
-        """The clean pairs in order; `report` counts what was read, mended and left out."""
-        for number, record in enumerate(self._records(), start=1):
+    def read(self) -> "ParsedCorpus":
+        """Read, hash and clean the files in one pass."""
+        files = [DataFile(path) for path in self.paths]
+        report, texts, lines = CorpusReport(), TextSpool(), array("q")
+        for src, tgt in self._clean_pairs(files, report):
+            texts.append(src)
+            texts.append(tgt)
+            lines.append(report.lines)
+        options = f"{self.format} {self.langs} {self.max_chars}"
+        name = " + ".join(path.name for path in self.paths)
+        return ParsedCorpus(name, texts, lines, report, fingerprint(files, options))
+
+    def _clean_pairs(self, files: list[DataFile], report: CorpusReport) -> Iterator[SentencePair]:
+        for number, pair in enumerate(self._raw_pairs(files), start=1):
             report.lines = number
-            sides = record if isinstance(record, tuple) else (record,)
-            texts = [self._mend(side, number, report) for side in sides]
-            if problem := next((t for t in texts if isinstance(t, BadLine)), None):
-                report.add(problem.kind, number)
+            sides = pair if isinstance(pair, tuple) else (pair,)
+            texts = [self._clean_side(side, number, report) for side in sides]
+            if bad := next((text for text in texts if isinstance(text, BadLine)), None):
+                report.add(bad.problem, number)
                 continue
             report.used += 1
             yield str(texts[0]), str(texts[1])
 
-    def fingerprint(self) -> str:
-        """SHA-256 of the files' bytes and of how they are read."""
-        return fingerprint_files(self.paths, f"{self.format} {self.langs} {self.max_chars}")
+    def _raw_pairs(self, files: list[DataFile]) -> Iterator[RawPair]:
+        if len(files) == 2:
+            return _aligned_lines(*files)
+        if self.format == ".tsv":
+            return _tsv_pairs(files[0])
+        return _jsonl_pairs(files[0], self.langs)
 
-    def _records(self) -> Iterator[RawPair]:
-        if len(self.paths) == 2:
-            yield from _aligned(*self.paths)
-        elif self.format == ".tsv":
-            yield from _tsv(self.paths[0])
-        else:
-            yield from _jsonl(self.paths[0], self.langs)
-
-    def _mend(self, raw: "bytes | str | BadLine", number: int, report: CorpusReport) -> "str | BadLine":
-        if isinstance(raw, BadLine):
-            return raw
+    def _clean_side(self, raw: "bytes | str | BadLine", number: int, report: CorpusReport) -> "str | BadLine":
         if isinstance(raw, bytes):
             raw = decode_line(raw, number, report, first=number == 1)
+        elif isinstance(raw, str):  # of a JSONL, which can write characters that UTF-8 cannot
+            if "\0" in raw:
+                return BadLine("NUL character")
+            if any("\ud800" <= c <= "\udfff" for c in raw):
+                return BadLine("lone surrogate")
         if isinstance(raw, BadLine):
             return raw
-        if "\0" in raw:
-            return BadLine("NUL character")
-        if any("\ud800" <= c <= "\udfff" for c in raw):
-            return BadLine("lone surrogate")
         text = clean(raw)
         if not text:
             return BadLine("empty side")
@@ -119,67 +89,49 @@ class Corpus:
         return text
 
 
-def decode_line(raw: bytes, number: int, report: CorpusReport, *, first: bool, end: bytes = b"") -> str | BadLine:
-    """Line `number` as text, without the mark that may open a file (`first`) and a carriage return before `end`."""
-    if first and raw.startswith(b"\xef\xbb\xbf"):
-        report.add("byte order mark removed", number)
-        raw = raw[3:]
-    if raw.endswith(b"\r" + end):
-        report.add("carriage return removed", number)
-        raw = raw[: -1 - len(end)] + end
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return BadLine("invalid UTF-8")
-    return BadLine("NUL character") if "\0" in text else text
+@dataclass(frozen=True)
+class ParsedCorpus:
+    """The clean sentence pairs of a corpus that has been read. Close it to free the temporary file."""
+
+    name: str
+    """File names, for messages"""
+    texts: TextSpool
+    """Source and target of pair i are texts 2 i and 2 i + 1."""
+    lines: "array[int]"
+    """The line of each pair in the files, from 1"""
+    report: CorpusReport
+    fingerprint: str
+    """SHA-256 of the files and of the options they were read with"""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> SentencePair:
+        return self.texts[2 * index], self.texts[2 * index + 1]
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        texts = iter(self.texts)
+        return zip(texts, texts, strict=True)
+
+    def close(self) -> None:
+        self.texts.close()
 
 
-def fingerprint_files(paths: Sequence[Path], how: str) -> str:
-    """SHA-256 of the files' bytes and of how they are read."""
-    digest = hashlib.sha256(how.encode())
-    for path in paths:
-        try:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    return digest.hexdigest()
-
-
-def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a plain or gzipped file, without their line feeds."""
-    with open_bytes(path) as file:
-        for line in file:
-            yield line.removesuffix(b"\n")
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The content of a plain or gzipped file; what goes wrong while it is read names the file."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file  # type: ignore[misc]
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UserError(f"{path}: not a whole gzip file; copy it again") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-
-
-def _aligned(src: Path, tgt: Path) -> Iterator[tuple[bytes, bytes]]:
+def _aligned_lines(src: DataFile, tgt: DataFile) -> Iterator[tuple[bytes, bytes]]:
     counts = [0, 0]
-    for pair in zip_longest(read_lines(src), read_lines(tgt)):
+    for pair in zip_longest(src.lines(), tgt.lines()):
         counts = [count + (side is not None) for count, side in zip(counts, pair, strict=True)]
         if pair[0] is not None and pair[1] is not None:
             yield pair
     if counts[0] != counts[1]:
         raise UserError(
-            f"{src} has {counts[0]:,} lines but {tgt} has {counts[1]:,}; line n of one must translate line n "
-            "of the other"
+            f"{src.path} has {counts[0]:,} lines but {tgt.path} has {counts[1]:,}; line n of one must be the "
+            "translation of line n of the other"
         )
 
 
-def _tsv(path: Path) -> Iterator[RawPair]:
-    for line in read_lines(path):
+def _tsv_pairs(file: DataFile) -> Iterator[RawPair]:
+    for line in file.lines():
         columns = line.split(b"\t")
         if len(columns) == 2:
             yield columns[0], columns[1]
@@ -187,8 +139,8 @@ def _tsv(path: Path) -> Iterator[RawPair]:
             yield BadLine("not two tab-separated columns")
 
 
-def _jsonl(path: Path, langs: tuple[str, str] | None) -> Iterator[RawPair]:
-    for line in read_lines(path):
+def _jsonl_pairs(file: DataFile, langs: tuple[str, str] | None) -> Iterator[RawPair]:
+    for line in file.lines():
         try:
             sides: dict[str, str] = json.loads(line)["translation"]
             first, second = langs or tuple(sides)[:2]

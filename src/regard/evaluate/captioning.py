@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.images import read_captions
+from regard.data.image_store import read_captions
 from regard.errors import UserError
 from regard.evaluate.metrics import score_texts
 from regard.evaluate.result import TestResult

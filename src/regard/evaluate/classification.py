@@ -1,11 +1,12 @@
 """Evaluation of classifiers: accuracy and macro F1."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-from regard.data.corpus import Corpus, CorpusReport
+from regard.data.corpus import Corpus
 from regard.errors import UserError
 from regard.evaluate.result import TestResult, describe_problems
 from regard.pipelines.classifier import Classifier
@@ -13,13 +14,13 @@ from regard.pipelines.classifier import Classifier
 
 def evaluate_labels(classifier: Classifier, path: Path) -> TestResult:
     """Classify the texts of a TSV (text, label) and compare with its labels."""
-    report = CorpusReport()
-    pairs = list(Corpus((path,)).pairs(report))
+    with closing(Corpus((path,)).read()) as corpus:
+        pairs = list(corpus)
     if not pairs:
         raise UserError(f"{path}: no line with a text and a label; write text, a tab and the label on each line")
     texts, labels = [text for text, _ in pairs], [label for _, label in pairs]
     predictions = [result.label for result in classifier.classify(texts)]
-    return TestResult({"texts": len(pairs), **label_scores(labels, predictions)}, describe_problems(report))
+    return TestResult({"texts": len(pairs), **label_scores(labels, predictions)}, describe_problems(corpus.report))
 
 
 def label_scores(labels: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch
-from regard.data.text_store import TextStore, open_text, windows
+from regard.data.text_batches import windows
+from regard.data.text_files import TextFiles
+from regard.data.text_store import TextStore, open_text
 from regard.errors import UserError
 from regard.evaluate.result import TestResult, describe_problems
 from regard.evaluate.validation import mean_loss
@@ -25,14 +28,15 @@ def evaluate_language_model(generator: Generator, path: Path, stride: int | None
     Windows of the model's context start every `stride` tokens (default: the context). A smaller stride gives each
     token more context and takes longer.
     """
-    store = open_text([path], generator.tokenizer)
+    with closing(TextFiles((path,)).read()) as text:
+        store = open_text(text, generator.tgt_tokenizer)
     if not store.n_bytes:
         raise UserError(f"{path}: contains no text")
     stride = stride or generator.context
     batches = window_batches(store, generator.context, stride, _BATCH_TOKENS)
     loss = mean_loss(generator.model, batches, generator.device, lambda: None)
     notes = (f"context {generator.context}, stride {stride}", *describe_problems(store.report))
-    values = {"tokens": len(store), "loss": loss, **perplexity_scores(loss, store, generator.tokenizer)}
+    values = {"tokens": len(store), "loss": loss, **perplexity_scores(loss, store, generator.tgt_tokenizer)}
     return TestResult(values, notes)
 
 

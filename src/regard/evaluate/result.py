@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data.corpus import CorpusReport
+from regard.data.corpus_report import CorpusReport
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.corpus import read_lines
+from regard.data.data_file import read_lines
 from regard.errors import UserError
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, corpus_scores, paired_bootstrap

@@ -1,1 +1,1 @@
-"""From batches to a trained bundle."""
+"""Training: from data files and a recipe to a model directory."""

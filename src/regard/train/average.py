@@ -1,4 +1,4 @@
-"""The mean of several checkpoints' weights."""
+"""The mean of the weights of several checkpoints."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,17 +14,18 @@ from regard.train.checkpoint import Checkpoint, Checkpoints
 
 WEIGHTS = "model."
 AVERAGED = "ema."
+"""Prefixes of the weights and of their moving average in a checkpoint"""
 
 
 def checkpoint_weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """The weights to use: their moving average where the run kept one."""
+    """Return the weights of a checkpoint: their moving average if the run has one."""
     tensors = checkpoint.tensors()
     prefix = AVERAGED if any(name.startswith(AVERAGED) for name in tensors) else WEIGHTS
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
-def average(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
-    """Mean weights, summed in float64; of one checkpoint it is that checkpoint."""
+def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
+    """Return the mean weights, summed in float64; for a single checkpoint exactly its weights."""
     total: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
     for checkpoint in checkpoints:
@@ -35,25 +36,25 @@ def average(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
 
 
 def average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) -> list[int]:
-    """Write the mean of a run's checkpoints as a bundle → the steps that it is the mean of."""
+    """Write the mean of the last or best k checkpoints of a run as a bundle and return their steps."""
     bundle = Bundle.load(run)
     checkpoints = Checkpoints(run / "checkpoints", keep=k)
     chosen = checkpoints.last(k) if which == "last" else checkpoints.best(k)
     if len(chosen) < k:
-        kept = len(checkpoints.all())
-        raise UserError(f"{run}: has {len(chosen)} validated checkpoints ({kept} in all), not {k}; ask for fewer")
-    load_weights(bundle.model, average(chosen), str(run))
+        total = len(checkpoints.all())
+        raise UserError(f"{run}: has {len(chosen)} validated checkpoints ({total} in total), not {k}; choose fewer")
+    load_weights(bundle.model, average_checkpoints(chosen), str(run))
     steps = sorted(checkpoint.step for checkpoint in chosen)
-    bundle.save(out, _card(run / "README.md", steps))
+    bundle.save(out, _averaged_card(run / "README.md", steps))
     return steps
 
 
-def _card(path: Path, steps: Sequence[int]) -> str:
-    """The run's model card without what was measured on other weights."""
+def _averaged_card(path: Path, steps: Sequence[int]) -> str:
+    """Return the run's model card without the results of other weights, and with a row about the average."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    kept = [line for line in lines if not line.startswith(("| validation |", "| updates |", "Signature of the BLEU"))]
+    lines = [line for line in lines if not line.startswith(("| validation |", "| updates |", "Signature of the BLEU"))]
     row = f"| weights | the mean of the checkpoints at steps {', '.join(map(str, steps))} |"
-    places = [i for i, line in enumerate(kept) if line.startswith(("| weights |", "| training data |"))]
-    kept = [line for line in kept if not line.startswith("| weights |")]
-    kept.insert(places[0] + 1 if places else len(kept), row)
-    return "\n".join(kept) + "\n"
+    places = [i for i, line in enumerate(lines) if line.startswith(("| weights |", "| training data |"))]
+    lines = [line for line in lines if not line.startswith("| weights |")]
+    lines.insert(places[0] + 1 if places else len(lines), row)
+    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Checkpoints: step-00001000/{state.safetensors, manifest.json}, whole or not there at all, no pickle."""
+"""Checkpoints: folders step-00001000/ with state.safetensors and manifest.json, written completely or not at all."""
 
 import hashlib
 import json
@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.evaluate.validation import validation_order
 from regard.files import new_folder, remove_leftovers, write_atomically
 
 _SCHEMA = 1
@@ -20,7 +21,7 @@ _SCHEMA = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One saved moment; tensors are read on demand and checked against the manifest's SHA-256."""
+    """One saved state. Tensors are read on demand and verified by the manifest's SHA-256."""
 
     path: Path
     step: int
@@ -28,9 +29,14 @@ class Checkpoint:
 
     @property
     def score(self) -> float | None:
-        """Validation BLEU at this step, if it was validated."""
+        """The validation's rank (BLEU, accuracy or negative loss), or None if this step was not validated."""
         score = self.manifest.get("score")
         return None if score is None else float(score)
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """Sort key of the validation: greater is better"""
+        return validation_order(self.score or 0.0, self.manifest.get("loss", 0.0))
 
     def tensors(self) -> dict[str, Tensor]:
         try:
@@ -43,11 +49,11 @@ class Checkpoint:
 
 
 class DamagedCheckpoint(UserError):
-    """A checkpoint that must not be used."""
+    """A checkpoint whose tensors are missing or changed."""
 
 
 class Checkpoints:
-    """The checkpoints of a run. Keeps the `keep` newest and the `keep` best."""
+    """The checkpoints of a run. The `keep` newest, the `keep` last validated and the `keep` best are kept."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder = folder
@@ -65,22 +71,25 @@ class Checkpoints:
         self._prune()
 
     def all(self) -> list[Checkpoint]:
-        """Every readable manifest, oldest first; the tensors are checked when they are read."""
-        return sorted(self._found(), key=lambda checkpoint: checkpoint.step)
+        """Return the checkpoints with a readable manifest, oldest first. Their tensors are verified when read."""
+        return sorted(self._readable(), key=lambda checkpoint: checkpoint.step)
 
     def newest(self) -> Iterator[Checkpoint]:
-        """Newest first: take the first whose tensors can be read."""
+        """Return the checkpoints, newest first."""
         return reversed(self.all())
 
     def last(self, k: int) -> list[Checkpoint]:
-        return [c for c in self.all() if c.score is not None][-k:]
+        """Return the last k that were validated, oldest first."""
+        return self._validated()[-k:]
 
     def best(self, k: int) -> list[Checkpoint]:
-        """The k of highest score, best first; of equal ones those of lower loss."""
-        scored = [c for c in self.all() if c.score is not None]
-        return sorted(scored, key=lambda c: (-(c.score or 0.0), c.manifest.get("loss", 0.0), c.step))[:k]
+        """Return the k with the highest score, best first; of equal scores the lower loss is better, NaN is worst."""
+        return sorted(self._validated(), key=lambda c: c.order, reverse=True)[:k]
 
-    def _found(self) -> Iterator[Checkpoint]:
+    def _validated(self) -> list[Checkpoint]:
+        return [checkpoint for checkpoint in self.all() if checkpoint.score is not None]
+
+    def _readable(self) -> Iterator[Checkpoint]:
         for path in self.folder.glob("step-*/manifest.json"):
             try:
                 manifest = json.loads(path.read_bytes())
@@ -89,16 +98,18 @@ class Checkpoints:
                 continue
 
     def _prune(self) -> None:
-        """Delete what is neither among the newest nor among the best."""
         newest = [c.step for c in self.all()][-self.keep :]
-        kept = {*newest, *(c.step for c in self.last(self.keep)), *(c.step for c in self.best(self.keep))}
+        keep = {*newest, *(c.step for c in self.last(self.keep)), *(c.step for c in self.best(self.keep))}
         for checkpoint in self.all():
-            if checkpoint.step not in kept:
+            if checkpoint.step not in keep:
                 shutil.rmtree(checkpoint.path, ignore_errors=True)
 
 
 def read_newest(checkpoints: Checkpoints) -> tuple[Checkpoint, dict[str, Tensor], list[str]] | None:
-    """The newest whole checkpoint, its tensors, and what was wrong with newer ones; None before the first."""
+    """Return the newest undamaged checkpoint, its tensors, and messages about damaged newer ones.
+
+    None if there is no checkpoint at all.
+    """
     problems: list[str] = []
     for checkpoint in checkpoints.newest():
         try:

@@ -1,4 +1,4 @@
-"""CUDA graphs: what the host launches kernel by kernel is recorded once a shape and then launched as one."""
+"""CUDA graphs: the kernels of a function are captured once per input shape and then launched together."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,39 +12,43 @@ Shapes = tuple[torch.Size, ...]
 class CapturedGraph(NamedTuple):
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]
+    """The memory that the graph reads its inputs from"""
     output: Tensor
 
 
 class GraphRunner:
-    """`run(*tensors) → tensor` on a GPU, where launching may take longer than computing.
+    """Runs `run(*tensors) → tensor` on a GPU as a CUDA graph, where launching kernels takes longer than computing.
 
-    The first call with some shapes runs as it is (kernels are compiled and chosen then), the second one is recorded,
-    and from then on the recording is replayed on new inputs. What `run` writes beside its output, gradients for
-    instance, must stay where it is in memory. The output holds until the next call.
+    The first call with certain shapes runs normally, because kernels are compiled and chosen then; the second one is
+    captured; later ones copy their inputs and replay the graph. Whatever else `run` writes, such as gradients, must
+    stay at the same place in memory. The output is valid until the next call.
     """
 
     def __init__(self, run: Callable[..., Tensor]) -> None:
         self.run = run
-        self.seen: set[Shapes] = set()
-        self.recordings: dict[Shapes, CapturedGraph] = {}
+        self.known: set[Shapes] = set()
+        self.graphs: dict[Shapes, CapturedGraph] = {}
         self.stream = torch.cuda.Stream()
-        self.memory = torch.cuda.graph_pool_handle()  # one for all shapes: only one is replayed at a time
+        self.memory = torch.cuda.graph_pool_handle()  # one pool for all shapes: only one graph runs at a time
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         shapes = tuple(tensor.shape for tensor in inputs)
-        if shapes not in self.seen:
-            self.seen.add(shapes)
-            return self._aside(inputs)
-        if shapes not in self.recordings:
-            self.recordings[shapes] = self._record(inputs)
-        recording = self.recordings[shapes]
-        for held, given in zip(recording.inputs, inputs, strict=True):
-            held.copy_(given)
-        recording.graph.replay()
-        return recording.output
+        if shapes not in self.known:
+            self.known.add(shapes)
+            return self._run_on_stream(inputs)
+        if shapes not in self.graphs:
+            self.graphs[shapes] = self._capture(inputs)
+        captured = self.graphs[shapes]
+        for buffer, tensor in zip(captured.inputs, inputs, strict=True):
+            buffer.copy_(tensor)
+        captured.graph.replay()
+        return captured.output
 
-    def _aside(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """On the stream that recordings are made on: autograd remembers where a gradient was first summed."""
+    def _run_on_stream(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """Run normally, but on the stream that graphs are captured on.
+
+        Autograd accumulates a gradient on the stream where it was first computed.
+        """
         current = torch.cuda.current_stream()
         self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):
@@ -52,9 +56,9 @@ class GraphRunner:
         current.wait_stream(self.stream)
         return output
 
-    def _record(self, inputs: tuple[Tensor, ...]) -> CapturedGraph:
-        held = tuple(tensor.clone() for tensor in inputs)
+    def _capture(self, inputs: tuple[Tensor, ...]) -> CapturedGraph:
+        buffers = tuple(tensor.clone() for tensor in inputs)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.memory, stream=self.stream):
-            output = self.run(*held)
-        return CapturedGraph(graph, held, output)
+            output = self.run(*buffers)
+        return CapturedGraph(graph, buffers, output)

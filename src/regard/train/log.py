@@ -1,4 +1,4 @@
-"""What a run says while it runs: a progress bar or plain lines, metrics.jsonl, TensorBoard if asked."""
+"""The log of a run: a progress bar or plain lines on stderr, metrics.jsonl, and TensorBoard if it is on."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from regard.files import write_atomically
 
 
 class RunLog:
-    """Writes for people on stderr, and for programs into metrics.jsonl."""
+    """Writes messages to stderr and metrics to metrics.jsonl."""
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         self.path = folder / "metrics.jsonl"
@@ -25,11 +25,12 @@ class RunLog:
         self._board = _tensorboard(folder) if tensorboard else None
         self._started = time.monotonic()
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
+        """Print a line to stderr."""
         self.console.print(line, markup=False)
 
     def record(self, step: int, **values: Any) -> None:
-        """One line of metrics.jsonl (null for a number that is not finite), and its numbers as TensorBoard scalars."""
+        """Append a line to metrics.jsonl, with null for numbers that are not finite, and add TensorBoard scalars."""
         values = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
@@ -39,15 +40,15 @@ class RunLog:
                     self._board.add_scalar(name, value, step)
 
     def rewind(self, step: int) -> None:
-        """Forget what was recorded after `step`: a resumed run does it again."""
+        """Delete the metrics after `step`, because a resumed run records them again."""
         if self.path.is_file():
-            kept = [row for row in read_metrics(self.path) if row["step"] <= step]
-            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
+            rows = [row for row in read_metrics(self.path) if row["step"] <= step]
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             write_atomically(self.path, lines.encode())
 
     @contextmanager
     def progress(self, done: int, total: int) -> Iterator[None]:
-        """Show a bar while the block runs, where there is a terminal to show it on."""
+        """Show a progress bar while the block runs, if stderr is a terminal."""
         self._started, self._first = time.monotonic(), done
         if not self.console.is_terminal:
             yield
@@ -64,14 +65,14 @@ class RunLog:
         self._bar = None
 
     def update(self, step: int, total: int, values: dict[str, float]) -> None:
-        """Training metrics of the last interval: on the bar, or as a line with the time that is left."""
+        """Record the training metrics since the last call and show them on the bar, or as a line with the time left."""
         self.record(step, **values)
         text = f"loss {values['loss']:.3f}  lr {values['lr']:.2e}  {values['tokens_per_second']:,.0f} target tokens/s"
         if self._bar:
             self._bar.update(self._task, completed=step, total=total, description=text)
         else:
             rate = (time.monotonic() - self._started) / max(1, step - self._first)
-            self.say(f"step {step:,}/{total:,}  {text}  {_minutes(rate * (total - step))} left")
+            self.info(f"step {step:,}/{total:,}  {text}  {_minutes(rate * (total - step))} left")
 
     def close(self) -> None:
         if self._board:
@@ -79,7 +80,7 @@ class RunLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of metrics.jsonl; a last line that was cut off is left out."""
+    """Return the rows of metrics.jsonl; a line that was cut off by a crash is left out."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:

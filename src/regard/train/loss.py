@@ -1,4 +1,4 @@
-"""What training makes small: the smoothed cross-entropy, and R-Drop on top of it."""
+"""The training loss: label-smoothed cross-entropy, with R-Drop and guided alignment if they are on."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,15 +15,15 @@ from regard.text.vocab import PAD
 
 
 class GuidedAlignmentConfig(Config):
-    """Guided alignment (Chen et al. 2016): one head of cross-attention learns to look where it is told."""
+    """Guided alignment (Chen et al. 2016): one head of cross-attention learns to follow given word alignments."""
 
     weight: float = Field(1.0, gt=0.0)
-    """Of its cross-entropy, beside that of the words"""
+    """Factor of the alignment loss, which is added to the loss of the tokens"""
     layer: int | None = Field(None, ge=0)
-    """None: the last but one, as there is still something to come that can use it"""
+    """None: the last but one, so that a later layer can still use the attention"""
     head: int = Field(0, ge=0)
 
-    def place(self, n_layers: int) -> int:
+    def resolve_layer(self, n_layers: int) -> int:
         return max(0, n_layers - 2) if self.layer is None else self.layer
 
 
@@ -31,14 +31,17 @@ class LossConfig(Config):
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """α of y_ls = (1 − α) y_hot + α / K"""
     r_drop: float = Field(0.0, ge=0.0)
-    """α of R-Drop (Liang et al. 2021): two passes with other dropout must agree; 0: one pass"""
+    """α of R-Drop (Liang et al. 2021): two passes with different dropout must agree; 0: one pass"""
     guide: GuidedAlignmentConfig = GuidedAlignmentConfig()
-    """Where alignments are given: how much they teach, and which head."""
+    """Guided alignment, used if word alignments are given"""
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """−Σ_k y_k log p_k a token with y = y_ls, and −log p(y_t).  Its gradient p − y is written as the equation it is:
-    autograd would keep log p in float32 and go over the vocabulary three times more."""
+    """−Σ_k y_k log p_k per token with y = y_ls, and −log p(y_t).
+
+    The gradient p − y is computed directly: autograd would keep log p in float32 and read the vocabulary three times
+    more.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -60,9 +63,9 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """−Σ_t Σ_k y_ls log p over the tokens that are not padding, and −Σ_t log p(y_t) beside it, which has no gradient.
+    """Return −Σ_t Σ_k y_ls log p and −Σ_t log p(y_t) over the tokens that are not padding.
 
-    logits [B, T, V], targets [B, T] → two sums
+    logits [B, T, V], targets [B, T]. The second sum has no gradient.
     """
     padding = targets == PAD
     smoothed, nll = _CrossEntropy.apply(logits, targets, smoothing)
@@ -70,47 +73,53 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
 
 
 def symmetric_kl(p: Tensor, q: Tensor, targets: Tensor) -> Tensor:
-    """Σ_t KL(p‖q) + KL(q‖p) of log-probabilities [B, T, V] over the tokens that are not padding"""
+    """Return Σ_t KL(p‖q) + KL(q‖p) of log-probabilities [B, T, V] over the tokens that are not padding."""
     both = ((p.exp() - q.exp()) * (p - q)).sum(-1)
     return both.masked_fill(targets == PAD, 0.0).sum()
 
 
 def loss_from_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple[Tensor, Tensor]:
-    """The loss to differentiate and the plain negative log-likelihood, both summed over the target tokens.
+    """Return the loss to differentiate and the negative log-likelihood, both summed over the target tokens.
 
-    With R-Drop the batch stands there twice, one half behind the other.
+    With R-Drop the second half of the batch is a repetition of the first.
     """
     loss, nll = smoothed_cross_entropy(logits, targets, config.label_smoothing)
     if not config.r_drop:
         return loss, nll
     p, q = _at_least_float32(logits).log_softmax(-1).chunk(2)
-    apart = symmetric_kl(p, q, targets.chunk(2)[0])
-    # L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved so that it compares with one pass
-    return (loss + config.r_drop / 2 * apart) / 2, nll / 2
+    divergence = symmetric_kl(p, q, targets.chunk(2)[0])
+    # L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved to be comparable with one pass
+    return (loss + config.r_drop / 2 * divergence) / 2, nll / 2
 
 
 def batch_loss(
     model: Any,
     batch: Batch,
     config: LossConfig,
-    of_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_from_logits,
+    from_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_from_logits,
 ) -> tuple[Tensor, Tensor]:
-    """`loss_of_logits` of the model's answer to a batch, which R-Drop shows it twice; and of where it looked."""
+    """Return the loss of one batch and its negative log-likelihood. With R-Drop the batch is run twice.
+
+    If the batch has links, the loss of guided alignment is added.
+    """
     if config.r_drop:
-        batch = Batch(*(torch.cat([part, part]) for part in batch.tensors()))
+        batch = Batch(*(torch.cat([tensor, tensor]) for tensor in batch.tensors()))
     if batch.links is None:
-        return of_logits(model(batch), batch.tgt_out, config)
+        return from_logits(model(batch), batch.tgt_out, config)
     logits, traces = model.forward_traced(batch)
-    loss, nll = of_logits(logits, batch.tgt_out, config)
-    astray = alignment_loss(traces.cross, batch.links, config.guide)
-    return loss + config.guide.weight * (astray / 2 if config.r_drop else astray), nll
+    loss, nll = from_logits(logits, batch.tgt_out, config)
+    guided = alignment_loss(traces.cross, batch.links, config.guide)
+    return loss + config.guide.weight * (guided / 2 if config.r_drop else guided), nll
 
 
 def alignment_loss(cross: Sequence[AttentionTrace], links: Tensor, config: GuidedAlignmentConfig) -> Tensor:
-    """−Σ_t Σ_s a_ts log α_ts of the guided head, with links a [B, T, S]"""
-    layer = config.place(len(cross))
+    """Return −Σ_t Σ_s a_ts log α_ts of the guided head's attention α, with links a [B, T, S]."""
+    layer = config.resolve_layer(len(cross))
     if not layer < len(cross) or not config.head < cross[layer].weights.shape[1]:
-        raise UserError(f"train.guide: this model has no layer {layer} with a head {config.head} of cross-attention")
+        raise UserError(
+            f"train.guide: this model has no layer {layer} with a head {config.head} of cross-attention; "
+            "set train.guide.layer and train.guide.head"
+        )
     weights = _at_least_float32(cross[layer].weights[:, config.head])
     return -(links * weights.clamp(min=1e-9).log()).sum()
 

@@ -1,9 +1,10 @@
-"""The model card: what the model is, what it learnt from and how well it does."""
+"""The model card (README.md of a model directory): model, training data and validation scores."""
 
 from regard.evaluate.validation import Validation
+from regard.train.progress import Progress
 from regard.train.recipe import Recipe
-from regard.train.tasks import task_named
-from regard.train.trainer import Progress, Trainer
+from regard.train.tasks import get_task
+from regard.train.trainer import Trainer
 
 
 def model_card(
@@ -12,20 +13,21 @@ def model_card(
     trainer: Trainer,
     progress: Progress,
     validation: Validation,
-    kept: str,
+    weights: str,
 ) -> str:
-    task = task_named(recipe.task)
+    """Return the card as Markdown; `weights` says which checkpoint, or which mean of them, was kept."""
+    task = get_task(recipe.task)
     noun = task.noun
     translates = recipe.task == "translate"
     parameters = sum(p.numel() for p in trainer.model.parameters())
-    known = [lang for lang in languages if translates and lang not in ("src", "tgt")]
-    front = ["language:", *(f"- {lang}" for lang in known)] if known else []
-    front += ["tags:", f"- {noun}", "- regard", "metrics:", *(f"- {name}" for name in validation.scores)]
+    known_languages = [lang for lang in languages if translates and lang not in ("src", "tgt")]
+    header = ["language:", *(f"- {lang}" for lang in known_languages)] if known_languages else []
+    header += ["tags:", f"- {noun}", "- regard", "metrics:", *(f"- {name}" for name in validation.scores)]
     beam = f", beam {recipe.valid.beam}" if recipe.task in ("translate", "caption") else ""
     signature = f"\nSignature of the BLEU: `{validation.signature}`\n" if validation.signature else ""
-    lines = "\n".join(front)
+    header_lines = "\n".join(header)
     return f"""---
-{lines}
+{header_lines}
 ---
 # {" → ".join(languages) if translates else noun}
 
@@ -35,7 +37,7 @@ A {noun} model trained with regard.
 |---|---|
 | model | {recipe.model.kind}, {parameters:,} parameters |
 | training data | {trainer.batches.size:,} examples |
-| updates | {progress.step:,} (epoch {progress.epoch + 1}); kept: {kept} |
+| updates | {progress.step:,} (epoch {progress.epoch + 1}); kept: {weights} |
 | validation | {trainer.validator.size:,} examples: {validation.describe()}{beam} |
 {signature}
 ```python
@@ -44,6 +46,6 @@ import regard
 {task.code}
 ```
 
-It knows text like that of its training data; on other text it does worse, and it may be wrong or carry over biases of
-the data without showing it.
+The model works best on text like its training data. On other text it is less accurate. Its output may be wrong, and
+may reproduce biases of the data.
 """

@@ -1,4 +1,4 @@
-"""Adam, its learning rate, and weights that follow slowly (EMA)."""
+"""The Adam optimizer, learning rate schedules, and a moving average of the weights (EMA)."""
 
 import math
 from collections.abc import Iterable
@@ -12,24 +12,31 @@ from regard.config import Config
 
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
+_NOT_DECAYED = {"positions", "a_log"}
+"""Names of position tables and of the state-space transition, which weight decay leaves alone"""
+
 
 class OptimConfig(Config):
     schedule: Literal["inverse-sqrt", "cosine", "constant"] = "inverse-sqrt"
-    """After a linear warm-up: with 1/√step, with a cosine to zero at the last step, or not at all."""
+    """How the learning rate falls after a linear warm-up: with 1/√step, with a cosine to 0 at the last step, or not."""
     lr: float | None = Field(None, gt=0.0)
-    """The peak. Unset, it is (d_model · warmup)^−½, which with inverse-sqrt is the lecture's formula."""
+    """Peak learning rate. Unset, it is (d_model · warmup)^−½, which with inverse-sqrt is the formula of the lecture."""
     warmup: int = Field(4000, ge=1)
     betas: tuple[Decay, Decay] = (0.9, 0.98)
     eps: float = Field(1e-9, gt=0.0)
     weight_decay: float = Field(0.0, ge=0.0)
+    """Decoupled weight decay of weight matrices; embeddings, norms and biases are not decayed."""
     clip: float = Field(1.0, ge=0.0)
-    """Bound of the gradient's norm; 0: none."""
+    """Maximum norm of the gradient; 0: no clipping."""
     ema: Decay = 0.0
-    """Decay of a moving average of the weights, which is then what is validated and kept; 0: off."""
+    """Decay of a moving average of the weights, which is then what is validated and saved; 0: off."""
 
 
 def learning_rate(config: OptimConfig, step: int, total: int, d_model: int) -> float:
-    """lr of update `step` (from 1).  Lecture: d_model^−½ · min(step^−½, step · warmup^−3/2)"""
+    """Return the learning rate of update `step`, counted from 1, of `total`.
+
+    By default d_model^−½ · min(step^−½, step · warmup^−3/2), as in the lecture.
+    """
     peak = config.lr if config.lr is not None else (d_model * config.warmup) ** -0.5
     if step < config.warmup:
         return peak * step / config.warmup
@@ -44,29 +51,28 @@ def learning_rate(config: OptimConfig, step: int, total: int, d_model: int) -> f
 
 
 class Optimizer:
-    """Adam with clipping that leaves the weights alone when the gradient is not finite.
+    """Adam with gradient clipping that skips the update when the gradient is not finite.
 
-    The decision is taken on the device (`found_inf` of the fused kernel), so that no step waits for the host.
+    The check is made on the device (`found_inf` of the fused kernel), so that the host never waits for it.
     """
 
     def __init__(self, model: nn.Module, config: OptimConfig) -> None:
         self.names, self.parameters = zip(*model.named_parameters(), strict=True)
         self.clip = config.clip
         self.adam = torch.optim.Adam(
-            self.parameters,
+            _parameter_groups(model, config.weight_decay),
             lr=0.0,
             betas=config.betas,
             eps=config.eps,
-            weight_decay=config.weight_decay,
             decoupled_weight_decay=True,
             fused=True,
         )
         device = self.parameters[0].device
         self.skipped = torch.zeros(2, dtype=torch.int64, device=device)
-        """Updates left out because of a gradient that is not finite: in all, and in a row until now"""
+        """Updates skipped because the gradient was not finite: in total, and in a row up to now"""
 
     def step(self, lr: float) -> Tensor:
-        """Update the weights from their gradients, which are consumed → the gradient's norm before clipping"""
+        """Update the weights, set the gradients to zero, and return the gradient's norm before clipping."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         bad = ~norm.isfinite()
@@ -77,12 +83,12 @@ class Optimizer:
         for group in self.adam.param_groups:
             group["lr"] = lr
         self.adam.step()
-        self.adam.zero_grad(set_to_none=False)  # in place: a recorded update sums into the same memory again
+        self.adam.zero_grad(set_to_none=False)  # in place: a CUDA graph adds to the same memory again
         self.skipped = torch.stack([self.skipped[0] + bad, (self.skipped[1] + 1) * bad])
         return norm
 
     def state(self) -> dict[str, Tensor]:
-        """Adam's memory under the parameters' names; empty before the first step."""
+        """Return Adam's state under the parameters' names; before the first update there is none."""
         tensors = {"skipped": self.skipped}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             for slot, value in self.adam.state.get(parameter, {}).items():
@@ -90,16 +96,39 @@ class Optimizer:
         return tensors
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Load what `state` returned."""
         self.skipped = tensors["skipped"].to(self.skipped.device)
         for name, parameter in zip(self.names, self.parameters, strict=True):
             slots = ("step", "exp_avg", "exp_avg_sq")
-            held = {slot: tensors[f"{slot}.{name}"] for slot in slots if f"{slot}.{name}" in tensors}
-            if held:  # a checkpoint from before the first update has none
-                self.adam.state[parameter] = {slot: tensor.to(parameter.device) for slot, tensor in held.items()}
+            state = {slot: tensors[f"{slot}.{name}"] for slot in slots if f"{slot}.{name}" in tensors}
+            if state:  # a checkpoint from before the first update has none
+                self.adam.state[parameter] = {slot: tensor.to(parameter.device) for slot, tensor in state.items()}
+
+
+def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+    """Divide the parameters into those that are decayed, which are weight matrices, and the others.
+
+    Not decayed are vectors (norms, biases), embeddings of tokens and of positions, and `a_log` of state-space layers.
+    An output matrix that is tied to an embedding is the same parameter and counts as an embedding.
+    """
+    embeddings = {p for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.dim() >= 2 and parameter not in embeddings and not _NOT_DECAYED & set(name.split("."))
+        (decayed if is_matrix and weight_decay else others).append(parameter)
+    groups: list[dict[str, object]] = [
+        {"params": decayed, "weight_decay": weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
 
 
 class MovingAverage:
-    """ema ← d · ema + (1 − d) · weights after each update; d grows to its full value over the first steps."""
+    """Exponential moving average: ema ← d · ema + (1 − d) · weights after each update.
+
+    In the first steps d is smaller, so that the initial weights are soon forgotten.
+    """
 
     def __init__(self, parameters: Iterable[Tensor], decay: float) -> None:
         self.parameters = list(parameters)
@@ -113,8 +142,8 @@ class MovingAverage:
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchange the weights and their average; twice is nothing."""
+        """Exchange the weights and their average; a second call restores them."""
         for parameter, average in zip(self.parameters, self.average, strict=True):
-            held = parameter.detach().clone()
+            weights = parameter.detach().clone()
             parameter.copy_(average)
-            average.copy_(held)
+            average.copy_(weights)

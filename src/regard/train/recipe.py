@@ -1,4 +1,4 @@
-"""A recipe: every option of a run in one tree, from a named YAML, a file of one's own and --set."""
+"""A recipe: all options of a run, from a named YAML file, a file of the user and --set."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ from regard.train.trainer import TrainConfig
 
 class Recipe(Config):
     task: TaskName = "translate"
-    """What is learnt: pairs of sentences, plain text, hidden tokens of plain text, labels, or captions of pictures."""
+    """What is learnt: pairs of sentences, plain text, masked tokens of plain text, labels, or captions of images."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     batch: BatchConfig = BatchConfig()
     model: SerializeAsAny[ModelConfig] = TransformerConfig()
@@ -35,33 +35,33 @@ class Recipe(Config):
 
     @field_validator("model", mode="before")
     @classmethod
-    def model_by_kind(cls, options: Any) -> ModelConfig:
+    def parse_model(cls, options: Any) -> ModelConfig:
         return models.parse_config(options, where="")
 
     @model_validator(mode="after")
-    def source_can_stand_in_front(self) -> Self:
+    def check_concatenation(self) -> Self:
         if self.task == "translate" and isinstance(self.model, DecoderOnlyConfig) and not self.model.can_concatenate:
             raise ValueError(CONCATENATION_ERROR)
         return self
 
     @model_validator(mode="after")
-    def positions_suffice(self) -> Self:
+    def check_positions(self) -> Self:
         parts = [getattr(self.model, name, None) for name in ("encoder", "decoder")]
         limits = [n for part in (self.model, *parts) if (n := getattr(part, "max_positions", None)) is not None]
         if not limits:
             return self
         if self.task in ("text", "masked"):
-            option, longest = f"batch.context={self.batch.context}", self.batch.context
+            option, length = f"batch.context={self.batch.context}", self.batch.context
         else:
-            option, longest = f"batch.max_tokens={self.batch.max_tokens}", padded_length(self.batch.max_tokens + 1)
-            longest *= 2 if self.model.kind == "decoder" else 1  # source and target in one sequence
-        if longest > min(limits):
+            option, length = f"batch.max_tokens={self.batch.max_tokens}", padded_length(self.batch.max_tokens + 1)
+            length *= 2 if self.model.kind == "decoder" else 1  # source and target in one sequence
+        if length > min(limits):
             raise ValueError(
-                f"{option} makes sequences of up to {longest} tokens, more than the max_len={min(limits)} learned "
-                "positions (or places of the location score) of the model; change one of them"
+                f"{option} makes sequences of up to {length} tokens, more than the max_len={min(limits)} learned "
+                "positions (or positions of the location score) of the model; change one of them"
             )
         if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout makes sentences longer than max_len allows; set it to 0")
+            raise ValueError("tokenizer.dropout may make sentences longer than the model's max_len; set it to 0")
         return self
 
     def to_yaml(self) -> str:
@@ -69,7 +69,7 @@ class Recipe(Config):
 
 
 def recipe_folder() -> Path:
-    """Beside the package once installed; at the top of the repository while it is developed."""
+    """Return the folder of the recipes: in the installed package, or at the top of the repository."""
     package = Path(regard.__file__).parent
     installed = package / "recipes"
     return installed if installed.is_dir() else package.parents[1] / "recipes"
@@ -80,7 +80,7 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str, config: Path | None = None, settings: Sequence[str] = ()) -> Recipe:
-    """The named recipe, with the file `config` and then the `settings` ("train.lr=1e-3") laid over it."""
+    """Return the named recipe, overridden by the file `config` and then by `settings` such as "train.lr=1e-3"."""
     path = recipe_folder() / f"{name}.yaml"
     if name not in recipe_names():
         raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")

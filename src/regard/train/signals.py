@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a request to save and leave."""
+"""Ctrl-C and SIGTERM as a request to save and stop."""
 
 import signal
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from types import FrameType
 
 
 class Stopped(Exception):
-    """The run was asked to leave, and has saved."""
+    """A signal stopped the run after it saved a checkpoint."""
 
     def __init__(self, signal_number: int, step: int) -> None:
         super().__init__(f"stopped at step {step}")
@@ -16,15 +16,16 @@ class Stopped(Exception):
 
 
 class StopRequested(Exception):
-    """Long work was broken off to leave."""
+    """Raised within long computations, such as a validation, to stop them."""
 
 
 class StopRequest:
-    """Set by a signal; a second signal interrupts at once."""
+    """True after a signal has arrived."""
 
     signal_number: int | None = None
 
     def check(self) -> None:
+        """Raise StopRequested after a signal has arrived."""
         if self:
             raise StopRequested
 
@@ -34,6 +35,7 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
+    """Record SIGINT and SIGTERM instead of stopping at once; a second signal raises KeyboardInterrupt."""
     request = StopRequest()
 
     def handle(number: int, frame: FrameType | None) -> None:

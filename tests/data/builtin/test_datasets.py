@@ -6,8 +6,9 @@ import pytest
 
 from regard.data.builtin.datasets import DatasetOptions, write_dataset
 from regard.data.builtin.shapes import IMAGE_SIZE, generate_scenes
-from regard.data.corpus import Corpus, CorpusReport
-from regard.data.images import load_image, read_captions
+from regard.data.corpus import Corpus
+from regard.data.image_store import read_captions
+from regard.data.images import load_image
 from regard.errors import UserError
 from tests.cli.command import failed_in_one_line, regard
 
@@ -22,7 +23,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_the_grammar_has_files_of_sentences_and_alignments(tmp_path: Path) -> None:
     write_dataset("grammar", tmp_path / "g", DatasetOptions(size=100, direction="fr-en"))
-    pairs = list(Corpus((tmp_path / "g" / "train.fr", tmp_path / "g" / "train.en")).pairs(CorpusReport()))
+    pairs = list(Corpus((tmp_path / "g" / "train.fr", tmp_path / "g" / "train.en")).read())
     assert len(pairs) == 100
     for (src, tgt), row in zip(pairs, lines(tmp_path / "g" / "train.align"), strict=True):
         links = [tuple(map(int, link.split("-"))) for link in row.split()]

@@ -6,7 +6,7 @@ import pytest
 
 from regard.data.builtin import lexicon as lex
 from regard.data.builtin.stories import N_ACTIONS, N_SENTENCES, Story, generate_stories
-from regard.data.corpus import Corpus, CorpusReport
+from regard.data.corpus import Corpus
 from regard.errors import UserError
 from tests.cli.command import regard
 
@@ -107,4 +107,4 @@ def test_the_files_contain_the_stories(tmp_path: Path) -> None:
     for split, stories in generate_stories({"train": 50, "valid": 5, "test": 5}, seed=4).items():
         files = (tmp_path / "s" / f"{split}.text", tmp_path / "s" / f"{split}.summary")
         assert all(str(file) in done.stdout for file in files)
-        assert list(Corpus(files).pairs(CorpusReport())) == [(story.text, story.summary) for story in stories]
+        assert list(Corpus(files).read()) == [(story.text, story.summary) for story in stories]

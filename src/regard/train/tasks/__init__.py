@@ -1,22 +1,23 @@
-"""Tasks, by name: how files become batches, what a model is judged by, and what loads it again."""
+"""The training tasks by name."""
 
 from regard.errors import UserError
 from regard.train.tasks.base import Task
-from regard.train.tasks.caption import Captioning
-from regard.train.tasks.classify import Classification
-from regard.train.tasks.text import LanguageModelling, MaskedTokens
-from regard.train.tasks.translate import Translating
+from regard.train.tasks.captioning import CaptionTask
+from regard.train.tasks.classification import ClassificationTask
+from regard.train.tasks.language_model import LanguageModelTask, MaskedTokenTask
+from regard.train.tasks.translation import TranslationTask
 
-TASKS: dict[str, Task] = {
-    "translate": Translating(),
-    "text": LanguageModelling(),
-    "masked": MaskedTokens(),
-    "classify": Classification(),
-    "caption": Captioning(),
+TASKS: dict[str, type[Task]] = {
+    "translate": TranslationTask,
+    "text": LanguageModelTask,
+    "masked": MaskedTokenTask,
+    "classify": ClassificationTask,
+    "caption": CaptionTask,
 }
 
 
-def task_named(name: str) -> Task:
+def get_task(name: str) -> type[Task]:
+    """Return the class of the task called `name`."""
     if name not in TASKS:
         raise UserError(f"task '{name}' is unknown; choose one of {', '.join(TASKS)}")
     return TASKS[name]

@@ -1,10 +1,12 @@
-"""What a task says of itself."""
+"""The base class of training tasks: from data files to tokenizers, batches and a validator."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from regard.data.batching import Batches
 from regard.errors import UserError
@@ -15,83 +17,105 @@ from regard.train.log import RunLog
 from regard.train.recipe import Recipe
 
 T = TypeVar("T")
-_TOKENIZER_TEXTS = 1_000_000  # what the tokenizer learns from; more change nothing but the time
+_TOKENIZER_TEXTS = 1_000_000  # a tokenizer is trained on at most this many texts; more do not change it noticeably
 
 
 @dataclass(frozen=True)
-class Files:
-    """What to train on and how."""
+class TrainingFiles:
+    """The recipe and data files of a run."""
 
     recipe: Recipe
     train: tuple[Path, ...]
     valid: tuple[Path, ...] | None
     languages: tuple[str, str] | None = None
-    """If they were given: they pick the sides of a JSONL"""
+    """The two sides of a JSONL, if given"""
     alignments: Path | None = None
-    """Word alignments of the training pairs, line by line"""
+    """Word alignments of the training pairs, one line per pair"""
 
 
-class Data(NamedTuple):
+class TaskData(NamedTuple):
     batches: Batches
     validator: Validator
 
 
-class Task(Protocol):
-    noun: str
-    """What the model is, for its card"""
-    example: str
+class Task(AbstractContextManager["Task"], ABC):
+    """A training task with its data files.
+
+    Each file is read once, when it is first needed. What was read is kept until the task is closed.
+    """
+
+    noun: ClassVar[str]
+    """The kind of model, for the model card"""
+    example: ClassVar[str]
     """A command that uses the model directory DIR"""
-    code: str
-    """And a line of Python"""
+    code: ClassVar[str]
+    """A line of Python that does the same"""
 
-    def check(self, recipe: Recipe) -> None:
-        """Raise a UserError if the model or another option of the recipe is not for this task."""
-        ...
+    def __init__(self, files: TrainingFiles) -> None:
+        self.files = files
+        self.recipe = files.recipe
+        self.resources = ExitStack()
 
-    def tokenizers(self, files: Files) -> TokenizerPair:
-        """Learnt from the training data"""
-        ...
+    def __enter__(self) -> Self:
+        return self
 
-    def data(self, files: Files, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> Data: ...
+    def __exit__(self, *error: object) -> None:
+        self.resources.close()
+
+    @classmethod
+    @abstractmethod
+    def check(cls, recipe: Recipe) -> None:
+        """Raise a UserError if the recipe's model or options do not suit this task."""
+
+    @abstractmethod
+    def train_tokenizers(self) -> TokenizerPair:
+        """Train tokenizers on the training data."""
+
+    @abstractmethod
+    def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
+        """Tokenise the data and split them; `folder` is that of the run."""
 
 
 def check_model(recipe: Recipe, *kinds: str) -> None:
+    """Raise a UserError if the model is not one of `kinds` or its parts do not suit the task."""
     if recipe.model.kind not in kinds:
         raise UserError(
-            f"task {recipe.task} needs model.kind={' or '.join(kinds)}, not {recipe.model.kind}; look at --recipe"
+            f"task {recipe.task} needs model.kind={' or '.join(kinds)}, not {recipe.model.kind}; see --recipe"
         )
     encoder = getattr(recipe.model, "encoder", None)
-    sees = encoder is not None and encoder.kind == "image"
-    if sees != (recipe.task == "caption"):
-        wanted = "model.encoder.kind=image" if recipe.task == "caption" else "an encoder of text"
-        raise UserError(f"task {recipe.task} needs {wanted}; look at --recipe")
+    reads_images = encoder is not None and encoder.kind == "image"
+    if reads_images != (recipe.task == "caption"):
+        needed = "model.encoder.kind=image" if recipe.task == "caption" else "an encoder of text"
+        raise UserError(f"task {recipe.task} needs {needed}; see --recipe")
     if isinstance(recipe.model, EncoderOnlyConfig) and (recipe.model.head == "label") != (recipe.task == "classify"):
         raise UserError(f"task {recipe.task} needs model.head={'label' if recipe.task == 'classify' else 'tokens'}")
 
 
 def check_dropout(recipe: Recipe) -> None:
+    """Raise a UserError if BPE-dropout is on and cannot be used."""
     config = recipe.tokenizer
     if config.dropout and recipe.task != "translate":
-        raise UserError(f"tokenizer.dropout is for the task translate, not {recipe.task}; set it to 0")
+        raise UserError(f"tokenizer.dropout is only for task translate, not {recipe.task}; set it to 0")
     if config.dropout and (config.kind != "bpe" or not config.byte_fallback):
         raise UserError("tokenizer.dropout needs tokenizer.kind: bpe and tokenizer.byte_fallback: true")
 
 
-def sample(items: Iterable[T], seed: int) -> list[T]:
-    """A uniform sample (reservoir sampling), all of them where they are few."""
+def sample_texts(items: Iterable[T], seed: int) -> list[T]:
+    """Return a uniform random sample of a million items (reservoir sampling), or all if there are fewer."""
     generator = Random(seed)
-    kept: list[T] = []
+    reservoir: list[T] = []
     for i, item in enumerate(items):
-        if len(kept) < _TOKENIZER_TEXTS:
-            kept.append(item)
+        if len(reservoir) < _TOKENIZER_TEXTS:
+            reservoir.append(item)
         elif (place := generator.randrange(i + 1)) < _TOKENIZER_TEXTS:
-            kept[place] = item
-    return kept
+            reservoir[place] = item
+    return reservoir
 
 
-def only_file(paths: Sequence[Path], what: str) -> Path:
+def only_file(paths: Sequence[Path], content: str) -> Path:
+    """Return the only one of `paths`, or raise a UserError that names the expected content."""
     if len(paths) != 1:
-        raise UserError(f"expected one file of {what}, got {len(paths)}; look at --recipe")
+        raise UserError(f"expected one file of {content}, got {len(paths)}; give one file or see --recipe")
     if not paths[0].is_file():
         raise UserError(f"{paths[0]}: no such file")
     return paths[0]

@@ -1,0 +1,115 @@
+"""A text file on disk, plain or gzipped, that is hashed while it is read."""
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from regard.data.corpus_report import CorpusReport
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+_BUFFER = 1 << 18
+
+
+class DataFile:
+    """A plain or gzipped file. The hash covers the bytes on disk, so that reading and hashing are one pass."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._hash = hashlib.sha256()
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the uncompressed content; errors while reading name the file."""
+        try:
+            with (
+                self.path.open("rb", buffering=0) as raw,
+                io.BufferedReader(_HashingReader(raw, self._hash), _BUFFER) as file,
+            ):
+                if self.path.suffix == ".gz":
+                    with gzip.GzipFile(fileobj=file) as content:
+                        yield content  # type: ignore[misc]
+                else:
+                    yield file
+                while file.read(_BUFFER):
+                    pass  # the hash needs every byte
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise UserError(f"{self.path}: not a complete gzip file; copy it again") from None
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be read ({error.strerror or error})") from None
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines without their line feeds."""
+        with self.open() as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 of the bytes read so far: of the whole file once it was read to its end."""
+        return self._hash.digest()
+
+
+class _HashingReader(io.RawIOBase):
+    def __init__(self, raw: io.RawIOBase, hash_: "_Hash") -> None:
+        self._raw = raw
+        self._hash = hash_
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n = self._raw.readinto(buffer) or 0
+        self._hash.update(memoryview(buffer)[:n])
+        return n
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a plain or gzipped file without their line feeds."""
+    return DataFile(path).lines()
+
+
+def fingerprint(files: Iterable[DataFile], options: str) -> str:
+    """Return a hash of files that have been read and of the options that they are read with."""
+    digest = hashlib.sha256(options.encode())
+    for file in files:
+        digest.update(file.digest())
+    return digest.hexdigest()
+
+
+def fingerprint_files(paths: Sequence[Path], options: str) -> str:
+    """Read files only to return their `fingerprint`."""
+    files = [DataFile(path) for path in paths]
+    for file in files:
+        with file.open():
+            pass
+    return fingerprint(files, options)
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """Why a line or pair cannot be used."""
+
+    problem: str
+
+
+def decode_line(raw: bytes, number: int, report: CorpusReport, *, first: bool, end: bytes = b"") -> str | BadLine:
+    """Decode line `number`; a byte order mark (if `first`) and a carriage return before `end` are removed."""
+    if first and raw.startswith(b"\xef\xbb\xbf"):
+        report.add("byte order mark removed", number)
+        raw = raw[3:]
+    if raw.endswith(b"\r" + end):
+        report.add("carriage return removed", number)
+        raw = raw[: -1 - len(end)] + end
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return BadLine("invalid UTF-8")
+    return BadLine("NUL character") if "\0" in text else text

@@ -1,0 +1,64 @@
+"""A list of texts in a temporary file, for corpora that may be larger than memory."""
+
+import io
+import tempfile
+from array import array
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import IO
+
+from regard.data.cache import cache_folder
+from regard.files import disk_error
+
+_IN_MEMORY = 64 << 20  # bytes; more are kept in a file
+_BLOCK = 256  # texts read at a time
+
+
+class TextSpool:
+    """Texts that are appended once and then read by position. Memory holds 8 bytes per text.
+
+    More than 64 MiB go into a file without a name in the cache folder, which the system deletes when it is closed,
+    even if the process is killed. Append all texts before reading the first.
+    """
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = io.BytesIO()
+        self._ends = array("q", [0])
+
+    def append(self, text: str) -> None:
+        content = text.encode()
+        end = self._ends[-1] + len(content)
+        try:
+            if end > _IN_MEMORY and isinstance(self._file, io.BytesIO):
+                self._move_to_disk(self._file)
+            self._file.write(content)
+        except OSError as error:
+            raise disk_error(error, cache_folder() / "temporary file") from error
+        self._ends.append(end)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> str:
+        [text] = self.slice(index, index + 1)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return self.slice(0, len(self))
+
+    def slice(self, start: int, stop: int) -> Iterator[str]:
+        """Yield the texts start … stop − 1."""
+        for first in range(start, stop, _BLOCK):
+            ends = self._ends[first : min(first + _BLOCK, stop) + 1]
+            self._file.seek(ends[0])
+            content = self._file.read(ends[-1] - ends[0])
+            for low, high in pairwise(ends):
+                yield content[low - ends[0] : high - ends[0]].decode()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _move_to_disk(self, memory: io.BytesIO) -> None:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        self._file = tempfile.TemporaryFile(dir=cache_folder())  # noqa: SIM115
+        self._file.write(memory.getbuffer())

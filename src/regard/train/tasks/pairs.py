@@ -1,0 +1,80 @@
+"""What the tasks on pairs of texts share: reading a parallel corpus and splitting it."""
+
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.corpus import Corpus, ParsedCorpus, SentencePair
+from regard.data.pair_store import PairStore, open_store
+from regard.errors import UserError
+from regard.text.tokenizer import TokenizerPair
+from regard.train.log import RunLog
+from regard.train.tasks.base import Task, sample_texts
+
+_MAX_HELD_OUT = 1_000
+
+
+@dataclass(frozen=True)
+class PairSplit:
+    """Training and validation pairs, from separate files or from one corpus."""
+
+    train: PairStore
+    train_rows: NDArray[np.int64]
+    valid: PairStore
+    valid_rows: NDArray[np.int64]
+
+
+class PairTask(Task):
+    """A task on pairs of texts."""
+
+    @cached_property
+    def train_corpus(self) -> ParsedCorpus:
+        return self._read(self.files.train)
+
+    @cached_property
+    def valid_corpus(self) -> ParsedCorpus:
+        return self.train_corpus if self.files.valid is None else self._read(self.files.valid)
+
+    def _read(self, paths: tuple[Path, ...]) -> ParsedCorpus:
+        return self.resources.enter_context(closing(Corpus(paths, self.files.languages).read()))
+
+    def sample_pairs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the sources and the targets of a sample of the training pairs, to train tokenizers on."""
+        pairs = sample_texts(self.train_corpus, self.recipe.train.seed)
+        if not pairs:
+            raise UserError(_no_pairs(self.train_corpus))
+        sources, targets = zip(*pairs, strict=True)
+        return sources, targets
+
+    def split(self, tokenizers: TokenizerPair, log: RunLog) -> PairSplit:
+        """Tokenise the corpora; without validation files hold out 5 % of the training pairs, at most 1,000."""
+        store = self._tokenise(self.train_corpus, tokenizers, "training data", log)
+        if self.files.valid is not None:
+            valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
+            return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
+        shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(len(store))
+        n_valid = min(_MAX_HELD_OUT, len(store) // 20)
+        if n_valid == 0:
+            raise UserError(f"{len(store)} pairs are too few to hold some out for validation; give --valid files")
+        log.info(f"validation data: {n_valid:,} pairs held out of the training data")
+        return PairSplit(store, np.sort(shuffled[n_valid:]), store, np.sort(shuffled[:n_valid]))
+
+    def valid_texts(self, split: PairSplit, n: int | None = None) -> list[SentencePair]:
+        """Return the texts of the first n validation rows; decoded ids need not be equal to them."""
+        return [self.valid_corpus[i] for i in split.valid.numbers[split.valid_rows[:n]].tolist()]
+
+    def _tokenise(self, corpus: ParsedCorpus, tokenizers: TokenizerPair, name: str, log: RunLog) -> PairStore:
+        store = open_store(corpus, tokenizers, self.recipe.batch.max_tokens)
+        for line in store.report.describe(name):
+            log.info(line)
+        if not len(store):
+            raise UserError(_no_pairs(corpus))
+        return store
+
+
+def _no_pairs(corpus: ParsedCorpus) -> str:
+    return f"no usable pair of sentences: {'; '.join(corpus.report.describe(corpus.name))}"
