@@ -47,7 +47,7 @@ def run(seed: int = 1, budget: Budget = FULL) -> LabResult:
         LinePanel(
             "Repeated attention averages the tokens",
             "number of times applied",
-            "spread of the tokens relative to the start",
+            "spread relative to the start",
             range(_N_LAYERS + 1),
             {"": spread},
         ),

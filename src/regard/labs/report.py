@@ -50,7 +50,7 @@ def to_markdown(run: LabRun, plot: Path | None) -> str:
         result.setup,
         f"```sh\n{run.command}\n```",
         _table(result),
-        *([f"![{result.panels[0].title}]({plot.name})"] if plot else []),
+        *([f"![{'; '.join(panel.title for panel in result.panels)}]({plot.name})"] if plot else []),
         " ".join(result.answer),
         f"This run took {run.seconds:.2g} seconds. All labs: [README.md](README.md).",
     ]

@@ -84,7 +84,7 @@ def _panels(table: ResultTable) -> tuple[LinePanel, LinePanel, LinePanel]:
         return LinePanel(title, "width d", y_label, WIDTHS, lines, log)
 
     return (
-        panel("The variance grows with d", "variance of the scores", "variance", "xy"),
-        panel("The softmax saturates", "entropy of the weights, bits", "entropy", "x"),
-        panel("Gradients vanish", "norm of the derivative", "derivative", "xy"),
+        panel("Unscaled scores grow with d", "variance of the scores", "variance", "xy"),
+        panel("… so the softmax saturates", "entropy of the weights, bits", "entropy", "x"),
+        panel("… and gradients vanish", "norm of the derivative", "derivative", "xy"),
     )
