@@ -1,4 +1,4 @@
-"""Heads that are switched off by an argument, in every way of running a model."""
+"""Heads switched off by an argument: in training, tracing, stepping and searching."""
 
 import pytest
 import torch
@@ -7,12 +7,13 @@ from regard.errors import UserError
 from regard.models.head_mask import HeadMask, MaskedModel
 from regard.models.record import KINDS
 from regard.search.decode import DecodeConfig, decode
-from tests.models.test_every_model import ALL, batch_for, build
+from tests.models.configs import ALL, batch_for, build
 
 WITH_HEADS = [name for name in ALL if any(build(name).attention_modules(kind) for kind in KINDS) and "rnn" not in name]
 
 
 def all_heads(name: str, layer: int = 0) -> list[tuple[str, int, int]]:
+    """All heads of one layer, of every kind of attention"""
     model = build(name)
     return [
         (kind, layer, head)
@@ -23,7 +24,7 @@ def all_heads(name: str, layer: int = 0) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("name", WITH_HEADS)
-def test_all_heads_off_is_an_output_matrix_of_zeros(name: str) -> None:
+def test_all_heads_off_equals_an_output_matrix_of_zeros(name: str) -> None:
     model, batch = build(name), batch_for(name, [(3, 4), (6, 5)])
     mask = HeadMask.of(model, all_heads(name))
     masked = model(batch, mask)
@@ -34,13 +35,13 @@ def test_all_heads_off_is_an_output_matrix_of_zeros(name: str) -> None:
             for module in model.attention_modules(kind)[:1]:
                 module.out.weight.zero_()
     torch.testing.assert_close(masked, model(batch), rtol=0, atol=1e-12)
-    for kind in KINDS:  # later layers attend as they do without the first layer's heads
-        for one, other in zip(getattr(traced, kind), getattr(model.trace_attention(batch), kind), strict=True):
-            torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=1e-12)
+    for kind in KINDS:  # later layers attend as they do without the heads of the first layer
+        for trace, expected in zip(getattr(traced, kind), getattr(model.trace_attention(batch), kind), strict=True):
+            torch.testing.assert_close(trace.weights, expected.weights, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", WITH_HEADS)
-def test_one_token_at_a_time_is_the_whole_target_at_once(name: str) -> None:
+def test_step_by_step_equals_the_whole_target_at_once(name: str) -> None:
     model, batch = build(name), batch_for(name, [(3, 5), (7, 7)])
     mask = HeadMask.of(model, all_heads(name)[::2])
     expected = model(batch, mask).log_softmax(-1)
@@ -50,7 +51,7 @@ def test_one_token_at_a_time_is_the_whole_target_at_once(name: str) -> None:
         torch.testing.assert_close(log_probs.double(), expected[:, t], rtol=0, atol=1e-5)
 
 
-def test_search_with_heads_off_leaves_the_weights_alone() -> None:
+def test_search_with_heads_off_does_not_change_the_weights() -> None:
     name = "transformer-transformer"
     model, batch = build(name), batch_for(name, [(3, 1), (7, 1)])
     before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
@@ -73,6 +74,8 @@ def test_heads_that_do_not_exist_are_refused() -> None:
         HeadMask.of(model, [("cross", 0, 4)])
     with pytest.raises(UserError, match="no layer 2 of encoder attention"):
         HeadMask.of(model, [("encoder", 2, 0)])
+    with pytest.raises(UserError, match="no layer 0 of self attention"):
+        HeadMask.of(model, [("self", 0, 0)])
     with pytest.raises(UserError, match="no heads to switch off"):
         HeadMask.of(build("rnn-rnn"), [("cross", 0, 0)])
     with pytest.raises(UserError, match="no layer 0 of encoder attention"):

@@ -1,4 +1,4 @@
-"""The recurrent models against the lectures' equations, written out step by step."""
+"""Recurrent models: each against its equations, computed step by step."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def rnn(cell: str = "gru", **decoder: object) -> models.Model:
     return models.build(config, VOCAB).double().eval()
 
 
-def test_usc_predicts_from_context_and_state() -> None:
+def test_context_as_output_follows_the_equations_of_usc() -> None:
     """e_j = h_t · h_j;  α = softmax(e);  c = Σ α_j h_j;  p(y) = softmax(W [c ; h_t])"""
     model, batch = rnn(attention="dot"), random_batch([(4, 3)])
     keys = model.encoder(batch.src).values[0, :5]
@@ -34,7 +34,7 @@ def test_usc_predicts_from_context_and_state() -> None:
         torch.testing.assert_close(model(batch)[0, t], model.output.weight @ torch.cat([c, state]))
 
 
-def test_purdue_asks_with_state_and_input_and_feeds_the_context_in() -> None:
+def test_context_as_input_follows_the_equations_of_purdue() -> None:
     """q = [h ; x];  α = softmax(W_a q + b_a);  c = H α;  z = ReLU(W_c [x ; c] + b_c);  (y, h) = RNN(z, h)"""
     model, batch = rnn(attention="location", context="input", max_len=12), random_batch([(4, 3)])
     decoder = model.decoder
@@ -53,17 +53,18 @@ def test_purdue_asks_with_state_and_input_and_feeds_the_context_in() -> None:
         torch.testing.assert_close(model(batch)[0, t], model.output.weight @ y[0, 0])
 
 
-def test_without_attention_the_source_is_its_last_state() -> None:
+def test_without_attention_the_decoder_sees_the_last_states_of_both_directions() -> None:
     model, batch = rnn(attention="none"), random_batch([(4, 3)])
     memory = model.encoder(batch.src)
-    ahead = model.encoder.layers[0].left_to_right.rnn(model.encoder.tokens(batch.src[:, :5]))[1][0]
-    back = model.encoder.layers[0].right_to_left.rnn(model.encoder.tokens(batch.src[:, :5].flip(1)))[1][0]
-    torch.testing.assert_close(memory.summary, torch.cat([ahead, back], dim=-1))
+    src = batch.src[:, :5]
+    forward = model.encoder.layers[0].left_to_right.rnn(model.encoder.tokens(src))[1][0]
+    backward = model.encoder.layers[0].right_to_left.rnn(model.encoder.tokens(src.flip(1)))[1][0]
+    torch.testing.assert_close(memory.summary, torch.cat([forward, backward], dim=-1))
     assert model.trace_attention(batch).cross == []
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_two_directions_are_torchs_over_packed_sequences(cell: str) -> None:
+def test_a_bidirectional_layer_equals_torch_on_packed_sequences(cell: str) -> None:
     model, batch = rnn(cell), random_batch([(4, 3), (9, 3), (1, 1)])
     layer = model.encoder.layers[0]
     theirs = torch.nn.GRU(8, 4, bidirectional=True, batch_first=True, dtype=torch.float64)
@@ -84,7 +85,7 @@ def test_two_directions_are_torchs_over_packed_sequences(cell: str) -> None:
     torch.testing.assert_close(model.encoder(batch.src).values, expected, rtol=0, atol=1e-12)
 
 
-def test_a_source_longer_than_the_location_score_is_a_clear_error() -> None:
+def test_a_source_longer_than_the_location_score_is_refused() -> None:
     model = rnn(attention="location", max_len=8)
     long = random_batch([(12, 3)])
     with pytest.raises(UserError, match="8 positions, the source has 16"):
@@ -92,7 +93,7 @@ def test_a_source_longer_than_the_location_score_is_a_clear_error() -> None:
     assert model(Batch(long.src[:, :8], long.tgt_in, long.tgt_out)).shape[1] == 8
 
 
-def test_widths_that_do_not_fit_are_refused() -> None:
+def test_incompatible_widths_are_refused() -> None:
     with pytest.raises(UserError, match="context=input"):
         rnn(attention="dot", context="input")
     with pytest.raises(UserError, match="same width, not 8 and 6"):

@@ -1,4 +1,4 @@
-"""Attention at work: what is recorded is what the fast form used, and explains itself."""
+"""Traces: scores and mask give the recorded weights, and the fused kernel used the same ones."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.normalise import NORMALISERS
 from regard.pipelines.base import EncodedInput
-from tests.models.test_every_model import SEQ2SEQ, build
+from tests.models.configs import SEQ2SEQ, build
 
 BATCH = EncodedInput(torch.tensor([[7, 8, 9, 10, 3]])).batch([11, 12, 13, 3])
 NAMES = (("a", "b", "c", "d", "</s>"), ("w", "x", "y", "</s>"))
 
 
 def softmax_models() -> list[str]:
-    """Of concatenation, source and target share one softmax; see below"""
+    """Models whose weights are a softmax over the columns of one trace, unlike those of concatenation (see below)"""
     others = ("'kind': 'decoder'", "linear", "'normalise': 'none'")
     return [name for name, config in SEQ2SEQ.items() if not any(other in str(config) for other in others)]
 
@@ -28,8 +28,8 @@ def test_scores_and_mask_give_the_weights(name: str) -> None:
     traces = model.trace_attention(batch)
     record = AttentionRecord.from_traces(traces, *NAMES)
     for kind in KINDS:
-        for layer, of_layer in enumerate(record.weights(kind)):
-            head = HeadRecord.from_traces(traces, record, kind, layer, len(of_layer) - 1)
+        for layer, weights in enumerate(record.weights(kind)):
+            head = HeadRecord.from_traces(traces, record, kind, layer, len(weights) - 1)
             expected = NORMALISERS["softmax"](torch.from_numpy(head.scores), torch.from_numpy(head.mask))
             np.testing.assert_allclose(head.weights, expected.numpy(), rtol=0, atol=1e-6)
             np.testing.assert_allclose(head.weights.sum(-1), 1.0, rtol=0, atol=1e-6)
@@ -42,31 +42,31 @@ def test_scores_and_mask_give_the_weights(name: str) -> None:
     "name",
     ["transformer-transformer", "gpt", *(name for name in SEQ2SEQ if name.endswith(("rotary", "alibi", "llama")))],
 )
-def test_the_fused_kernel_used_these_weights(name: str) -> None:
-    """In float32, as models run: every layer's fused output is made again from the recorded weights and values."""
+def test_recorded_weights_reproduce_the_output_of_the_fused_kernel(name: str) -> None:
+    """In float32, as models run, and for every layer"""
     model, batch = build(name).float().eval(), BATCH
     fused: dict[nn.Module, torch.Tensor] = {}
-    parts = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    hooks = [m.register_forward_hook(lambda m, _, out: fused.update({m: out[0]})) for m in parts]
+    modules = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    hooks = [m.register_forward_hook(lambda m, _, out: fused.update({m: out[0]})) for m in modules]
     with torch.inference_mode():
         model(batch)
         for hook in hooks:
             hook.remove()
-        plain: dict[nn.Module, torch.Tensor] = {}
-        for module in parts:
-            module.register_forward_hook(lambda m, _, out: plain.update({m: m.join_heads(out[1].output)}))
+        traced: dict[nn.Module, torch.Tensor] = {}
+        for module in modules:
+            module.register_forward_hook(lambda m, _, out: traced.update({m: m.join_heads(out[1].output)}))
         model.trace_attention(batch)
-    assert parts and set(fused) == set(plain) == set(parts)
-    for module in parts:
-        torch.testing.assert_close(plain[module], fused[module], rtol=0, atol=1e-5)
+    assert modules and set(fused) == set(traced) == set(modules)
+    for module in modules:
+        torch.testing.assert_close(traced[module], fused[module], rtol=0, atol=1e-5)
 
 
-def test_of_concatenation_source_and_target_share_one_softmax() -> None:
+def test_with_concatenation_source_and_target_share_one_softmax() -> None:
     record = AttentionRecord.from_traces(build("gpt").trace_attention(BATCH), *NAMES)
     np.testing.assert_allclose(record.cross.sum(-1) + record.decoder.sum(-1), 1.0, rtol=0, atol=1e-6)
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_heads_and_kinds_that_do_not_exist_are_refused() -> None:
     model, batch = build("transformer-transformer"), BATCH
     traces = model.trace_attention(batch)
     record = AttentionRecord.from_traces(traces, *NAMES)

@@ -11,9 +11,9 @@ from regard.search.ensemble import Ensemble
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.vocab import EOS
 from regard.visualize.attribution import METHODS, attribute, compare_methods, source_gradients
-from tests.models.test_every_model import build
+from tests.models.configs import build
 
-MODELS = ["transformer-transformer", "rnn-rnn", "rnn: additive, fed in, lstm", "rnn-transformer", "gpt"]
+MODELS = ["transformer-transformer", "rnn-rnn", "rnn: additive, context as input, lstm", "rnn-transformer", "gpt"]
 
 
 def make_translator(name: str) -> Translator:
