@@ -1,0 +1,85 @@
+"""Relations that hold for every way of decoding."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.data.batch import Batch, collate_sources
+from regard.errors import UserError
+from regard.search.decode import DecodeConfig, decode
+from regard.search.length_penalty import normalise_score
+from regard.text.vocab import BOS, EOS, PAD
+from tests.conftest import tiny_model
+from tests.search.cases import SOURCES, assert_same_hypotheses, searches_and_sampling
+
+
+@searches_and_sampling
+def test_a_sentence_alone_gives_the_same_as_in_any_batch(config: DecodeConfig) -> None:
+    model = tiny_model(1)
+    together = decode(model, collate_sources(SOURCES), config)
+    for source, expected in zip(SOURCES, together, strict=True):
+        assert_same_hypotheses(decode(model, collate_sources([source]), config), [expected])
+    reversed_order = decode(model, collate_sources(SOURCES[::-1]), config)
+    assert_same_hypotheses(reversed_order[::-1], together)
+
+
+@dataclass(frozen=True)
+class UncachedState:
+    """The source and all tokens so far, one row per hypothesis."""
+
+    src: Tensor
+    tokens: Tensor
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> "UncachedState":
+        return UncachedState(self.src[rows], self.tokens[rows])
+
+
+class UncachedModel:
+    """Runs a model on all tokens again at every step."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.model = model
+
+    def max_target_len(self, batch: Batch) -> None:
+        return None
+
+    def start(self, batch: Batch) -> UncachedState:
+        return UncachedState(batch.src, torch.empty(batch.size, 0, dtype=torch.int64))
+
+    def step(self, state: UncachedState, ids: Tensor) -> tuple[Tensor, UncachedState]:
+        tokens = torch.cat([state.tokens, ids[:, None]], dim=1)
+        padded = torch.cat([tokens, torch.full_like(ids[:, None], PAD)], dim=1)
+        log_probs = self.model(Batch.of(state.src, padded))[:, -1].log_softmax(-1)
+        return log_probs, UncachedState(state.src, tokens)
+
+
+@searches_and_sampling
+def test_decoding_with_a_cache_equals_decoding_without(config: DecodeConfig) -> None:
+    model, batch = tiny_model(2), collate_sources(SOURCES)
+    assert_same_hypotheses(decode(model, batch, config), decode(UncachedModel(model), batch, config))
+
+
+@searches_and_sampling
+def test_scores_are_log_probabilities_of_the_model_divided_by_the_length_penalty(config: DecodeConfig) -> None:
+    model = tiny_model(7)
+    for source, row in zip(SOURCES, decode(model, collate_sources(SOURCES), config), strict=True):
+        for hypothesis in row:
+            tgt = torch.tensor([[BOS, *hypothesis.ids, EOS]])
+            log_probs = model(Batch.of(collate_sources([source]).src, tgt)).log_softmax(-1)
+            expected = log_probs[0].gather(1, tgt[0, 1:, None]).sum().item()
+            assert hypothesis.log_prob == pytest.approx(expected, abs=1e-4)
+            assert hypothesis.score == pytest.approx(normalise_score(expected, tgt.shape[1] - 1, 0.6), abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_learned_positions_limit_the_length(beam: int) -> None:
+    model = tiny_model(positions="learned", max_len=8)
+    for row in decode(model, collate_sources(SOURCES), DecodeConfig(beam=beam)):
+        assert len(row[0].ids) <= 7
+
+
+def test_more_hypotheses_than_the_beam_is_wide_are_refused() -> None:
+    with pytest.raises(UserError, match="beam of at least 4"):
+        DecodeConfig.parse({"beam": 2, "n_best": 4})
