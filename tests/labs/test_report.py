@@ -11,8 +11,9 @@ def test_without_matplotlib_the_page_has_no_plot(tmp_path: Path, monkeypatch: py
     table = ResultTable(("a",), {"b": Column("b", ".1%")}, {("x",): {"b": 0.125}})
     panel = LinePanel("t", "x", "y", [1], {"": [1]})
     result = LabResult("Why?", "Setup.", table, ("One.", "Two.", "Three."), (panel,))
-    run = LabRun("core", result, "regard lab core", 2.0)
+    run = LabRun("core", result, "regard lab core", 101.4)
     [page] = save_lab_report(run, tmp_path)
+    assert "took 101 seconds" in page.read_text()
     assert "![" not in page.read_text() and "| x | 12.5% |" in page.read_text()
     assert to_text(run).splitlines()[-3:] == ["One.", "Two.", "Three."]
     assert "[Why?](core.md)" in save_index([run], tmp_path).read_text()

@@ -52,18 +52,22 @@ def to_markdown(run: LabRun, plot: Path | None) -> str:
         _table(result),
         *([f"![{'; '.join(panel.title for panel in result.panels)}]({plot.name})"] if plot else []),
         " ".join(result.answer),
-        f"This run took {run.seconds:.2g} seconds. All labs: [README.md](README.md).",
+        f"This run took {_format_seconds(run.seconds)} seconds. All labs: [README.md](README.md).",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def save_index(runs: Sequence[LabRun], folder: Path) -> Path:
     """Write README.md, which lists the labs with their questions and durations, and return its path."""
-    rows = [(f"[{run.result.question}]({run.name}.md)", run.name, f"{run.seconds:.2g}") for run in runs]
+    rows = [(f"[{run.result.question}]({run.name}.md)", run.name, _format_seconds(run.seconds)) for run in runs]
     text = "\n\n".join([_INDEX, markdown_table(("question", "lab", "seconds"), rows)])
     path = folder / "README.md"
     write_atomically(path, f"{text}\n".encode())
     return path
+
+
+def _format_seconds(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.2g}"
 
 
 def _table(result: LabResult) -> str:
