@@ -9,7 +9,7 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.weights import load_weights, weights_of
 from tests.conftest import VOCAB, random_batch, tiny_model
-from tests.nn.test_attention import copy_attention
+from tests.nn.torch_reference import copy_attention
 
 VARIANTS = [
     {},

@@ -1,18 +1,23 @@
+"""Attention: the fused kernel, the masks and the heads against the equation, and against torch."""
+
+import math
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import regard
-from regard.nn.attention import Heads, MultiHeadAttention, attend, attend_fused
+from regard.nn.attention import Heads, MultiHeadAttention, SelfAttention, attend, attend_fused
 from regard.nn.masks import causal_mask
+from tests.nn.torch_reference import copy_attention
 
 
-def rand(*shape: int) -> torch.Tensor:
+def rand(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_fused_form_equals_the_equation(masked: bool) -> None:
+def test_the_fused_kernel_equals_the_equation(masked: bool) -> None:
     q, k, v = rand(2, 3, 5, 8), rand(2, 3, 7, 8), rand(2, 3, 7, 8)
     mask = (torch.rand(2, 1, 5, 7) < 0.7) | torch.eye(5, 7, dtype=torch.bool) if masked else None
     output, weights = attend(q, k, v, mask=mask)
@@ -22,21 +27,21 @@ def test_fused_form_equals_the_equation(masked: bool) -> None:
         assert (weights.masked_select(~mask) == 0).all()
 
 
-def test_fused_causal_equals_the_causal_mask() -> None:
+def test_the_causal_kernel_equals_the_causal_mask() -> None:
     q, k, v = rand(2, 3, 6, 8), rand(2, 3, 6, 8), rand(2, 3, 6, 8)
     expected, _ = attend(q, k, v, mask=causal_mask(6, 6))
     torch.testing.assert_close(attend_fused(q, k, v, causal=True), expected, rtol=0, atol=1e-12)
 
 
-def test_fused_causal_with_fewer_queries_than_keys_aligns_the_last_ones() -> None:
-    """The last query belongs to the last key, as in `causal_mask`; torch's own flag aligns the first ones."""
+def test_with_fewer_queries_than_keys_the_last_query_is_at_the_last_key() -> None:
+    """As in `causal_mask`; the causal flag of torch puts the first query at the first key."""
     q, k, v = rand(2, 3, 2, 8), rand(2, 3, 6, 8), rand(2, 3, 6, 8)
     expected, _ = attend(q, k, v, mask=causal_mask(2, 6))
     torch.testing.assert_close(attend_fused(q, k, v, causal=True), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("need_trace", [False, True])
-def test_a_head_mask_is_zero_columns_of_the_output_matrix(need_trace: bool) -> None:
+def test_a_head_mask_equals_zero_columns_in_the_output_matrix(need_trace: bool) -> None:
     layer, x = MultiHeadAttention(Heads(16, 4)).double(), rand(2, 5, 16)
     masked, _ = layer(x, layer.keys_values(x), need_trace=need_trace, head_mask=torch.tensor([1.0, 0.0, 1.0, 0.0]))
     assert not torch.allclose(masked, layer(x, layer.keys_values(x))[0])
@@ -46,8 +51,8 @@ def test_a_head_mask_is_zero_columns_of_the_output_matrix(need_trace: bool) -> N
     torch.testing.assert_close(masked, layer(x, layer.keys_values(x))[0], rtol=0, atol=1e-12)
 
 
-def test_masked_attention_equals_a_growing_key_set() -> None:
-    """The inefficient reference of the lectures: step t sees the first t keys alone."""
+def test_causal_attention_equals_attention_to_a_growing_set_of_keys() -> None:
+    """Step t of the lectures' slow version sees the first t keys only."""
     q, k, v = rand(5, 8), rand(5, 8), rand(5, 8)
     together, _ = attend(q, k, v, mask=causal_mask(5, 5))
     for t in range(5):
@@ -55,20 +60,15 @@ def test_masked_attention_equals_a_growing_key_set() -> None:
         torch.testing.assert_close(together[t : t + 1], alone, rtol=0, atol=1e-12)
 
 
-def test_scaled_dot_is_dot_divided_by_the_root_of_the_width() -> None:
+def test_the_scaled_dot_product_divides_by_the_root_of_the_width() -> None:
     q, k, v = rand(4, 16), rand(6, 16), rand(6, 3)
     scaled, _ = attend(q, k, v)
-    plain, _ = attend(q / 4, k, v, score="dot")
-    torch.testing.assert_close(scaled, plain, rtol=0, atol=1e-12)
-
-
-def test_unknown_score_names_the_known_ones() -> None:
-    with pytest.raises(regard.UserError, match="scaled-dot"):
-        regard.attend(rand(1, 2), rand(1, 2), rand(1, 2), score="scaled-dott")
+    unscaled, _ = attend(q / 4, k, v, score="dot")
+    torch.testing.assert_close(scaled, unscaled, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("need_trace", [False, True])
-def test_equals_torch_multihead_attention(need_trace: bool) -> None:
+def test_multi_head_attention_equals_that_of_torch(need_trace: bool) -> None:
     d, h = 32, 4
     ours = MultiHeadAttention(Heads(d, h)).double()
     theirs = nn.MultiheadAttention(d, h, batch_first=True, dtype=torch.float64)
@@ -76,35 +76,66 @@ def test_equals_torch_multihead_attention(need_trace: bool) -> None:
     x, memory = rand(2, 5, d), rand(2, 7, d)
     mask = torch.ones(2, 7, dtype=torch.bool)
     mask[1, 4:] = False
-    got, trace = ours(x, ours.keys_values(memory), mask[:, None, None], need_trace=need_trace)
+    output, trace = ours(x, ours.keys_values(memory), mask[:, None, None], need_trace=need_trace)
     expected, their_weights = theirs(
         x, memory, memory, key_padding_mask=~mask, average_attn_weights=False, need_weights=True
     )
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-10)
     if trace:
         torch.testing.assert_close(trace.weights, their_weights, rtol=0, atol=1e-10)
 
 
-def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key_value.weight]))
-        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key_value.bias]))
-        theirs.out_proj.weight.copy_(ours.out.weight)
-        theirs.out_proj.bias.copy_(ours.out.bias)
-
-
-def test_permutation_equivariance_without_positions_and_its_loss_under_a_mask() -> None:
+def test_attention_is_permutation_equivariant_unless_it_is_causal() -> None:
     attention = MultiHeadAttention(Heads(16, 4)).double()
     x, order = rand(1, 6, 16), torch.randperm(6, generator=torch.Generator().manual_seed(1))
 
-    def run(x: torch.Tensor, causal: bool) -> torch.Tensor:
+    def run(x: Tensor, causal: bool) -> Tensor:
         return attention(x, attention.keys_values(x), causal=causal)[0]
 
     torch.testing.assert_close(run(x[:, order], False), run(x, False)[:, order], rtol=0, atol=1e-12)
     assert not torch.allclose(run(x[:, order], True), run(x, True)[:, order])
 
 
-def test_dropout_of_the_weights_is_of_training_alone_and_right_on_average() -> None:
+def test_shared_keys_equal_repeated_keys() -> None:
+    grouped = MultiHeadAttention(Heads(16, 4, n_kv_heads=2)).double()
+    full = MultiHeadAttention(Heads(16, 4)).double()
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            k, v = getattr(grouped.key_value, name).chunk(2)
+            repeated = [part.unflatten(0, (2, 4)).repeat_interleave(2, dim=0).flatten(0, 1) for part in (k, v)]
+            getattr(full.key_value, name).copy_(torch.cat(repeated))
+            getattr(full.query, name).copy_(getattr(grouped.query, name))
+            getattr(full.out, name).copy_(getattr(grouped.out, name))
+    x = rand(2, 5, 16)
+    for need_trace in (False, True):
+        output, _ = grouped(x, grouped.keys_values(x), need_trace=need_trace)
+        torch.testing.assert_close(output, full(x, full.keys_values(x))[0], rtol=0, atol=1e-12)
+    assert grouped.keys_values(x).k.shape == (2, 2, 5, 4), "half of the cache"
+
+
+@pytest.mark.parametrize("score", ["dot", "cosine", "bilinear", "additive", "location"])
+def test_every_score_works_in_multi_head_attention(score: str) -> None:
+    attention = SelfAttention(Heads(16, 4, score=score, max_len=9), causal=True).double()
+    x = rand(2, 6, 16)
+    y, trace = attention(x, need_trace=True)
+    torch.testing.assert_close(attention(x)[0], y)
+    assert trace is not None
+    torch.testing.assert_close(trace.weights.sum(-1), torch.ones(2, 4, 6, dtype=torch.float64))
+    assert (trace.weights.triu(1) == 0).all()
+
+
+def test_the_dot_product_equals_a_scaled_one_with_larger_queries() -> None:
+    dot = SelfAttention(Heads(16, 4, score="dot"), causal=True).double()
+    scaled = SelfAttention(Heads(16, 4), causal=True).double()
+    scaled.load_state_dict(dot.state_dict())
+    with torch.no_grad():
+        scaled.query.weight.mul_(math.sqrt(4))
+        scaled.query.bias.mul_(math.sqrt(4))
+    x = rand(2, 6, 16)
+    torch.testing.assert_close(scaled(x)[0], dot(x)[0], rtol=0, atol=1e-12)
+
+
+def test_dropout_of_the_weights_acts_in_training_only_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(Heads(16, 2, dropout=0.5)).double()
     x = torch.randn(1, 5, 16, dtype=torch.float64)
@@ -113,7 +144,12 @@ def test_dropout_of_the_weights_is_of_training_alone_and_right_on_average() -> N
     torch.testing.assert_close(layer(x, memory)[0], expected, rtol=0, atol=0)
     layer.train()
     for need_trace in (False, True):
-        draws = torch.stack([layer(x, memory, need_trace=need_trace)[0] for _ in range(2000)])
-        assert draws.std(0).min() > 0.01
-        error = draws.std(0) / len(draws) ** 0.5
-        assert ((draws.mean(0) - expected).abs() < 5 * error).all()
+        outputs = torch.stack([layer(x, memory, need_trace=need_trace)[0] for _ in range(2000)])
+        assert outputs.std(0).min() > 0.01
+        error = outputs.std(0) / len(outputs) ** 0.5
+        assert ((outputs.mean(0) - expected).abs() < 5 * error).all()
+
+
+def test_an_unknown_score_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(regard.UserError, match="scaled-dot"):
+        regard.attend(rand(1, 2), rand(1, 2), rand(1, 2), score="scaled-dott")

@@ -1,3 +1,5 @@
+"""Linear attention: all its forms against the definition, computed in quadratic time."""
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -25,9 +27,9 @@ def rand(*shape: int) -> Tensor:
 
 
 def qkv(queries: int, keys: int, feature: str) -> tuple[Tensor, Tensor, Tensor]:
-    """φ(q), φ(k) and v for two rows and three heads.
+    """Random φ(q), φ(k) and v for two rows and three heads.
 
-    The identity gets numbers above zero: where weights of both signs cancel, their sum divides by almost nothing.
+    For the identity all numbers are positive: weights of both signs could sum to almost zero, which is divided by.
     """
     torch.manual_seed(queries + keys)
     q, k = rand(2, 3, queries, 4), rand(2, 3, keys, 4)
@@ -36,15 +38,15 @@ def qkv(queries: int, keys: int, feature: str) -> tuple[Tensor, Tensor, Tensor]:
     return FEATURE_MAPS[feature](q), FEATURE_MAPS[feature](k), rand(2, 3, keys, 5)
 
 
-def definition(q: Tensor, k: Tensor, v: Tensor, normalise: bool, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """y_t = Σ_i w_ti v_i and the weights w, in O(L²)"""
+def quadratic_attention(q: Tensor, k: Tensor, v: Tensor, normalise: bool, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """y_t = Σ_i w_ti v_i and the weights w, computed directly"""
     weights = torch.einsum("bhtk,bhik->bhti", q, k) * mask
     if normalise:
         weights = weights / weights.sum(-1, keepdim=True)
     return torch.einsum("bhti,bhid->bhtd", weights, v), weights
 
 
-def causal(length: int) -> Tensor:
+def causal_mask(length: int) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool).tril()
 
 
@@ -53,7 +55,7 @@ def assert_close(got: Tensor, expected: Tensor) -> None:
 
 
 @FEATURE
-def test_feature_maps(feature: str) -> None:
+def test_feature_maps_and_their_gradients(feature: str) -> None:
     x = torch.cat([rand(100) * 3, torch.zeros(1, dtype=torch.float64)]).requires_grad_()
     got, expected = FEATURE_MAPS[feature](x), PHI[feature](x)
     assert_close(got, expected)
@@ -64,10 +66,10 @@ def test_feature_maps(feature: str) -> None:
 @NORMALISE
 @FEATURE
 @pytest.mark.parametrize("masked", [False, True])
-def test_linear_time_equals_the_definition(length: int, normalise: bool, feature: str, masked: bool) -> None:
+def test_linear_attention_equals_the_definition(length: int, normalise: bool, feature: str, masked: bool) -> None:
     q, k, v = qkv(9, length, feature)
     mask = (torch.rand(2, 1, 1, length) < 0.7) | (torch.arange(length) == length // 2) if masked else None
-    expected, weights = definition(q, k, v, normalise, torch.ones(1) if mask is None else mask)
+    expected, weights = quadratic_attention(q, k, v, normalise, torch.ones(1) if mask is None else mask)
     assert_close(linear_attention(q, k, v, normalise, mask), expected)
     assert_close(linear_weights(q, k, normalise, mask), weights)
     assert_close(linear_weights(q, k, normalise, mask) @ v, expected)
@@ -76,11 +78,11 @@ def test_linear_time_equals_the_definition(length: int, normalise: bool, feature
 @LENGTHS
 @NORMALISE
 @FEATURE
-def test_causal_linear_time_equals_the_definition(length: int, normalise: bool, feature: str) -> None:
+def test_causal_linear_attention_equals_the_definition(length: int, normalise: bool, feature: str) -> None:
     q, k, v = qkv(length, length, feature)
-    expected, weights = definition(q, k, v, normalise, causal(length))
+    expected, weights = quadratic_attention(q, k, v, normalise, causal_mask(length))
     assert_close(causal_linear_attention(q, k, v, normalise), expected)
-    assert_close(linear_weights(q, k, normalise, causal(length)), weights)
+    assert_close(linear_weights(q, k, normalise, causal_mask(length)), weights)
 
 
 @NORMALISE
@@ -95,7 +97,7 @@ def test_recurrent_steps_equal_the_causal_form(normalise: bool, feature: str) ->
     assert_close(torch.cat(outputs, dim=2), causal_linear_attention(q, k, v, normalise))
 
 
-def test_keys_may_be_added_many_at_a_time() -> None:
+def test_adding_keys_in_two_parts_equals_adding_them_at_once() -> None:
     _, k, v = qkv(1, 12, "elu")
     start = empty_state(2, 3, 4, 5, v)
     twice = add_to_state(add_to_state(start, k[:, :, :5], v[:, :, :5]), k[:, :, 5:], v[:, :, 5:])
@@ -108,31 +110,33 @@ def test_keys_may_be_added_many_at_a_time() -> None:
 def test_gradients_equal_those_of_the_definition(normalise: bool, is_causal: bool) -> None:
     inputs = [x.requires_grad_() for x in qkv(70, 70, "elu")]
     mask = (
-        causal(70) if is_causal else torch.arange(70).expand(2, 1, 1, 70) < torch.tensor([70, 41])[:, None, None, None]
+        causal_mask(70)
+        if is_causal
+        else torch.arange(70).expand(2, 1, 1, 70) < torch.tensor([70, 41])[:, None, None, None]
     )
-    expected, _ = definition(*inputs, normalise, mask)
+    expected, _ = quadratic_attention(*inputs, normalise, mask)
     got = causal_linear_attention(*inputs, normalise) if is_causal else linear_attention(*inputs, normalise, mask)
-    weight = rand(*got.shape)  # another one for every output, so that no gradient cancels
+    weight = rand(*got.shape)  # different for every output, so that no gradient cancels
     pairs = zip(*(torch.autograd.grad((y * weight).sum(), inputs) for y in (got, expected)), strict=True)
     for ours, theirs in pairs:
         assert_close(ours, theirs)
 
 
 @NORMALISE
-def test_alone_equals_in_a_batch(normalise: bool) -> None:
+def test_a_row_alone_equals_the_row_in_a_batch(normalise: bool) -> None:
     q, k, v = qkv(70, 70, "elu")
     for form in (linear_attention, causal_linear_attention):
         alone = [form(q[i : i + 1], k[i : i + 1], v[i : i + 1], normalise) for i in range(2)]
         assert_close(torch.cat(alone), form(q, k, v, normalise))
 
 
-def test_padded_keys_equal_keys_left_out() -> None:
+def test_masked_keys_have_no_effect() -> None:
     q, k, v = qkv(4, 9, "elu")
     mask = (torch.arange(9) < 6).expand(2, 1, 1, 9)
     assert_close(linear_attention(q, k, v, True, mask), linear_attention(q, k[:, :, :6], v[:, :, :6], True))
 
 
-def test_no_key_to_look_at_gives_zero_and_finite_gradients() -> None:
+def test_without_any_key_the_output_is_zero_and_gradients_are_finite() -> None:
     inputs = [x.requires_grad_() for x in qkv(4, 9, "elu")]
     mask = torch.zeros(2, 1, 1, 9, dtype=torch.bool)
     output = linear_attention(*inputs, True, mask)
@@ -141,7 +145,7 @@ def test_no_key_to_look_at_gives_zero_and_finite_gradients() -> None:
     assert all(g.isfinite().all() for g in torch.autograd.grad(output.sum(), inputs))
 
 
-def test_selected_rows_go_on_as_they_would_have() -> None:
+def test_selected_rows_continue_as_before() -> None:
     q, k, v = qkv(8, 8, "elu")
     rows = torch.tensor([1, 0, 1])
     state = add_to_state(empty_state(2, 3, 4, 5, v), k[:, :, :7], v[:, :, :7]).select(rows)
@@ -150,12 +154,12 @@ def test_selected_rows_go_on_as_they_would_have() -> None:
     assert_close(read_state(state, q[rows, :, 7:], True), causal_linear_attention(q, k, v, True)[rows, :, 7:])
 
 
-def test_bf16_adds_up_in_float32() -> None:
+def test_sums_of_bf16_are_kept_in_float32() -> None:
     q, k, v = (x.bfloat16() for x in qkv(400, 400, "elu"))
     state = empty_state(2, 3, 4, 5, v)
     for t in range(400):
         state = add_to_state(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
-    expected, _ = definition(q.double(), k.double(), v.double(), True, causal(400))
+    expected, _ = quadratic_attention(q.double(), k.double(), v.double(), True, causal_mask(400))
     assert state.kv.dtype == state.k.dtype == torch.float32
     whole, last = causal_linear_attention(q, k, v, True), read_state(state, q[:, :, -1:], True)
     assert whole.dtype == last.dtype == torch.bfloat16
@@ -163,7 +167,7 @@ def test_bf16_adds_up_in_float32() -> None:
     torch.testing.assert_close(whole.double(), expected, rtol=0, atol=5e-2)
 
 
-def test_compiles_whole_once_for_one_chunk_and_once_for_more() -> None:
+def test_one_compiled_graph_for_one_chunk_and_one_for_several() -> None:
     graphs = 0
 
     def backend(graph: torch.fx.GraphModule, _: object) -> object:

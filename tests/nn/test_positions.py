@@ -1,14 +1,23 @@
+"""Positions: vectors, rotation and bias, each against its equation."""
+
 import math
 
 import pytest
 import torch
+from torch import Tensor
 
 from regard.errors import UserError
+from regard.nn.attention import attend, attend_fused
 from regard.nn.embedding import Add, Concatenate
-from regard.nn.positions import LearnedPositions, SinusoidalPositions, sinusoid
+from regard.nn.masks import causal_mask
+from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, rotate, sinusoid
 
 
-def test_sinusoid_is_the_formula() -> None:
+def rand(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def test_sinusoids_follow_the_formula() -> None:
     table = sinusoid(torch.arange(50), 12)
     for pos, i in ((0, 0), (1, 0), (7, 3), (49, 5)):
         angle = pos / 10000 ** (2 * i / 12)
@@ -16,27 +25,51 @@ def test_sinusoid_is_the_formula() -> None:
         assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
 
 
-def test_lecture_positions_of_i_love_you() -> None:
+def test_the_first_two_sinusoids_of_the_lecture() -> None:
     expected = [[0, 1, 0, 1], [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)]]
     torch.testing.assert_close(sinusoid(torch.arange(2), 4), torch.tensor(expected, dtype=torch.float64))
 
 
-def test_sinusoidal_positions_go_on_past_their_table() -> None:
+def test_sinusoidal_positions_continue_after_the_end_of_their_table() -> None:
     short, long = SinusoidalPositions(8, max_len=4), SinusoidalPositions(8, max_len=32)
     for start, n in ((0, 3), (2, 10), (20, 1)):
         torch.testing.assert_close(short(start, n), long(start, n))
 
 
-def test_learned_positions_refuse_to_go_past_their_table() -> None:
+def test_learned_positions_after_the_end_of_their_table_are_refused() -> None:
     positions = LearnedPositions(8, max_len=4)
     assert positions(1, 3).shape == (3, 8)
     with pytest.raises(UserError, match="max_len"):
         positions(2, 3)
 
 
-def test_adding_is_a_case_of_concatenating() -> None:
+def test_addition_is_a_special_case_of_concatenation() -> None:
     concatenate = Concatenate(6).double()
     with torch.no_grad():
         concatenate.mix.weight.copy_(torch.cat([torch.eye(6), torch.eye(6)], dim=1))
-    x, p = torch.randn(2, 5, 6, dtype=torch.float64), torch.randn(5, 6, dtype=torch.float64)
+    x, p = rand(2, 5, 6), rand(5, 6)
     torch.testing.assert_close(concatenate(x, p), Add()(x, p))
+
+
+def test_products_of_rotated_vectors_depend_on_the_distance_only() -> None:
+    q, k = rand(1, 8), rand(1, 8)
+
+    def product(i: int, j: int) -> float:
+        return float(rotate(q, i) @ rotate(k, j).T)
+
+    assert product(3, 1) == pytest.approx(product(12, 10), abs=1e-12)
+    assert product(3, 1) != pytest.approx(product(4, 1), abs=1e-6)
+    x = rand(6, 8)
+    torch.testing.assert_close(rotate(x).norm(dim=-1), x.norm(dim=-1), msg="a rotation keeps lengths")
+    torch.testing.assert_close(rotate(x)[4:], rotate(x[4:], start=4), rtol=0, atol=1e-12)
+
+
+def test_alibi_is_the_bias_of_the_paper() -> None:
+    bias = alibi(8, 2, 5, rand(1))
+    assert bias.shape == (8, 2, 5)
+    for head in range(8):
+        slope = 2.0 ** -(head + 1)
+        assert bias[head, 1].tolist() == [-slope * (4 - j) for j in range(5)]
+    q, k, v = rand(2, 8, 2, 4), rand(2, 8, 5, 4), rand(2, 8, 5, 4)
+    expected, _ = attend(q, k, v, bias=bias, mask=causal_mask(2, 5))
+    torch.testing.assert_close(attend_fused(q, k, v, causal_mask(2, 5), bias=bias), expected, rtol=0, atol=1e-12)

@@ -1,3 +1,5 @@
+"""The selective state space: the scan against a loop, the layer against its equations."""
+
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ def rand(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def layer(**options: int) -> SelectiveStateSpace:
+def make_layer(**options: int) -> SelectiveStateSpace:
     torch.manual_seed(0)
     return SelectiveStateSpace(D, **options).double()
 
@@ -23,7 +25,8 @@ def assert_close(got: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-10)
 
 
-def steps(model: SelectiveStateSpace, x: Tensor, state: SsmState) -> tuple[Tensor, SsmState]:
+def run_steps(model: SelectiveStateSpace, x: Tensor, state: SsmState) -> tuple[Tensor, SsmState]:
+    """Process x [B, T, D] one position at a time."""
     outputs = []
     for t in range(x.shape[1]):
         y, state = model.step(x[:, t : t + 1], state)
@@ -31,8 +34,8 @@ def steps(model: SelectiveStateSpace, x: Tensor, state: SsmState) -> tuple[Tenso
     return torch.cat(outputs, dim=1), state
 
 
-def loop(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
-    """The recurrence word for word."""
+def scan_loop(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
+    """The recurrence as it is defined"""
     states = []
     for t in range(a.shape[1]):
         h = a[:, t] * h + b[:, t]
@@ -43,9 +46,9 @@ def loop(a: Tensor, b: Tensor, h: Tensor) -> Tensor:
 @pytest.mark.parametrize("length", [1, 5, 64, 65, 200])
 def test_scan_and_its_gradients_equal_the_loop(length: int) -> None:
     a, b, start = rand(2, length, 3, 4).sigmoid(), rand(2, length, 3, 4), rand(2, 3, 4)
-    weight = rand(2, length, 3, 4)  # another one for every state, so that no gradient cancels
+    weight = rand(2, length, 3, 4)  # different for every state, so that no gradient cancels
     inputs = [x.requires_grad_() for x in (a, b, start)]
-    got, expected = scan(*inputs), loop(*inputs)
+    got, expected = scan(*inputs), scan_loop(*inputs)
     assert_close(got, expected)
     pairs = zip(*(torch.autograd.grad((h * weight).sum(), inputs) for h in (got, expected)), strict=True)
     for ours, theirs in pairs:
@@ -53,13 +56,13 @@ def test_scan_and_its_gradients_equal_the_loop(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 5, 64, 65, 200])
-def test_the_parallel_form_equals_the_steps(length: int) -> None:
+def test_the_parallel_and_the_sequential_scan_equal_the_loop(length: int) -> None:
     a, b, start = rand(2, length, 3, 4).sigmoid(), rand(2, length, 3, 4), rand(2, 3, 4)
-    assert_close(parallel(a, b, start), loop(a, b, start))
-    assert_close(sequential(a, b, start), loop(a, b, start))
+    assert_close(parallel(a, b, start), scan_loop(a, b, start))
+    assert_close(sequential(a, b, start), scan_loop(a, b, start))
 
 
-def test_scan_outlives_products_that_underflow() -> None:
+def test_the_scan_is_exact_when_products_underflow() -> None:
     a, b, start = torch.full((1, 200, 1, 1), 1e-30), torch.ones(1, 200, 1, 1), torch.ones(1, 1, 1)
     a.requires_grad_()
     h = scan(a, b, start)
@@ -69,8 +72,8 @@ def test_scan_outlives_products_that_underflow() -> None:
     assert torch.equal(a.grad, torch.ones_like(a))
 
 
-def equation(model: SelectiveStateSpace, u: Tensor) -> Tensor:
-    """The layer by its definition, one position after the other."""
+def layer_equations(model: SelectiveStateSpace, u: Tensor) -> Tensor:
+    """The equations of the layer, one position after the other"""
     x, z = model.in_proj(u).chunk(2, dim=-1)
     taps = model.conv_weight[:, None]  # [E, 1, W], the last for the position itself
     x = F.conv1d(F.pad(x.mT, (model.width - 1, 0)), taps, model.conv_bias, groups=len(taps)).mT
@@ -87,26 +90,26 @@ def equation(model: SelectiveStateSpace, u: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("options", [{}, {"d_state": 3, "expand": 3, "width": 2}, {"width": 1}])
-def test_forward_and_steps_equal_the_equation(options: dict[str, int]) -> None:
-    model, x = layer(**options), rand(2, 70, D)
-    expected = equation(model, x)
+def test_forward_and_steps_equal_the_equations(options: dict[str, int]) -> None:
+    model, x = make_layer(**options), rand(2, 70, D)
+    expected = layer_equations(model, x)
     assert_close(model(x), expected)
-    assert_close(steps(model, x, model.start(2, x))[0], expected)
+    assert_close(run_steps(model, x, model.start(2, x))[0], expected)
 
 
-def test_gradients_equal_those_of_the_equation() -> None:
-    model, x = layer(), rand(2, 70, D)
+def test_gradients_equal_those_of_the_equations() -> None:
+    model, x = make_layer(), rand(2, 70, D)
     weight = rand(2, 70, D)
     ours, theirs = (
-        torch.autograd.grad((y * weight).sum(), list(model.parameters())) for y in (model(x), equation(model, x))
+        torch.autograd.grad((y * weight).sum(), list(model.parameters())) for y in (model(x), layer_equations(model, x))
     )
     for got, expected in zip(ours, theirs, strict=True):
         assert_close(got, expected)
 
 
 @pytest.mark.parametrize("t", [0, 3, 63, 64, 99])
-def test_forward_is_causal(t: int) -> None:
-    model, x = layer(), rand(1, 100, D)
+def test_the_output_depends_on_earlier_positions_only(t: int) -> None:
+    model, x = make_layer(), rand(1, 100, D)
     changed = x.clone()
     changed[:, t] += 1
     before, after = model(x), model(changed)
@@ -114,37 +117,37 @@ def test_forward_is_causal(t: int) -> None:
     assert (after[:, t] - before[:, t]).abs().max() > 1e-6
 
 
-def test_right_padding_changes_nothing_before_it() -> None:
-    model, x = layer(), rand(2, 50, D)
+def test_padding_on_the_right_has_no_effect() -> None:
+    model, x = make_layer(), rand(2, 50, D)
     assert_close(model(torch.cat([x, rand(2, 30, D)], dim=1))[:, :50], model(x))
 
 
-def test_alone_equals_in_a_batch() -> None:
-    model, x = layer(), rand(3, 70, D)
+def test_a_row_alone_equals_the_row_in_a_batch() -> None:
+    model, x = make_layer(), rand(3, 70, D)
     assert_close(torch.cat([model(row[None]) for row in x]), model(x))
 
 
-def test_selected_rows_go_on_as_they_would_have() -> None:
-    model, x = layer(), rand(3, 10, D)
+def test_selected_rows_continue_as_before() -> None:
+    model, x = make_layer(), rand(3, 10, D)
     rows = torch.tensor([2, 0, 2, 1])
-    _, state = steps(model, x[:, :6], model.start(3, x))
-    got, _ = steps(model, x[rows, 6:], state.select(rows))
+    _, state = run_steps(model, x[:, :6], model.start(3, x))
+    got, _ = run_steps(model, x[rows, 6:], state.select(rows))
     assert_close(got, model(x)[rows, 6:])
 
 
-def test_state_is_as_large_after_a_hundred_steps_as_after_one() -> None:
-    model, x = layer(), rand(2, 100, D)
+def test_the_state_does_not_grow() -> None:
+    model, x = make_layer(), rand(2, 100, D)
     with torch.no_grad():
-        _, one = steps(model, x[:, :1], model.start(2, x))
-        _, hundred = steps(model, x, model.start(2, x))
+        _, one = run_steps(model, x[:, :1], model.start(2, x))
+        _, hundred = run_steps(model, x, model.start(2, x))
     for state in (model.start(2, x), one, hundred):
         assert [tuple(part.shape) for part in state] == [(2, 2 * D, 3), (2, 2 * D, 16)]
         assert all(part.dtype == torch.float64 for part in state)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_gradients_are_finite_over_a_long_input(dtype: torch.dtype) -> None:
-    model = layer().to(dtype)
+def test_gradients_of_a_long_input_are_finite(dtype: torch.dtype) -> None:
+    model = make_layer().to(dtype)
     x = (10 * rand(1, 300, D)).to(dtype).requires_grad_()
     model(x).square().sum().backward()
     assert x.grad is not None and x.grad.isfinite().all()
@@ -152,19 +155,19 @@ def test_gradients_are_finite_over_a_long_input(dtype: torch.dtype) -> None:
         assert p.grad is not None and p.grad.isfinite().all() and p.grad.abs().max() > 0, name
 
 
-def test_initial_steps_and_decays_are_those_of_the_paper() -> None:
-    model = layer()
+def test_initial_step_sizes_and_decays_are_those_of_the_paper() -> None:
+    model = make_layer()
     dt = F.softplus(model.dt_bias)
     assert dt.min() >= 1e-3 * 0.999 and dt.max() <= 1e-1 * 1.001
     torch.testing.assert_close(-model.a_log.exp(), -torch.arange(1.0, 17).double().expand(2 * D, 16))
 
 
 def test_autocast_keeps_the_recurrence_in_float32() -> None:
-    model, x = layer().float(), rand(2, 70, D).float()
+    model, x = make_layer().float(), rand(2, 70, D).float()
     expected = model(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         whole = model(x)
-        stepped, state = steps(model, x, model.start(2, x.bfloat16()))
+        stepped, state = run_steps(model, x, model.start(2, x.bfloat16()))
     assert whole.dtype == stepped.dtype == torch.bfloat16
     assert state.ssm.dtype == torch.float32
     scale = expected.abs().max().item()
@@ -172,7 +175,7 @@ def test_autocast_keeps_the_recurrence_in_float32() -> None:
         torch.testing.assert_close(y.float(), expected, rtol=0, atol=0.03 * scale)
 
 
-def test_compiles_whole_and_once_for_all_lengths_of_a_chunk() -> None:
+def test_one_compiled_graph_for_all_lengths_within_a_chunk() -> None:
     graphs = 0
 
     def backend(graph: Any, _: object) -> Any:
@@ -180,7 +183,7 @@ def test_compiles_whole_and_once_for_all_lengths_of_a_chunk() -> None:
         graphs += 1
         return graph.forward
 
-    model = layer()
+    model = make_layer()
     compiled = torch.compile(model, backend=backend, dynamic=True, fullgraph=True)
     for length in (20, 37, 63):
         x = rand(2, length, D)
