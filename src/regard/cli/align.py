@@ -39,10 +39,7 @@ def align(
     head: Annotated[int | None, typer.Option(min=0, help="One head, from 0.  [default: the model's choice]")] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            help="Link every source word with at least this weight.  [default: the model's choice, or the word with "
-            "the largest weight]"
-        ),
+        typer.Option(help="Link every source word with at least this weight.  [default: the model's choice]"),
     ] = None,
     device: DeviceOption = None,
 ) -> None:

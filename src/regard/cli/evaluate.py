@@ -62,7 +62,7 @@ def evaluate(
 ) -> None:
     """Score a model on a test set.
 
-    Translators: BLEU, chrF and TER by sacreBLEU. Language models: perplexity. Classifiers: accuracy. Captioners:
+    Translators: BLEU, chrF and TER by sacreBLEU. Language models: perplexity. Classifiers: accuracy and F1. Captioners:
     exact matches and BLEU.
     """
     from regard.evaluate.metrics import ScoreOptions

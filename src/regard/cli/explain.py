@@ -19,7 +19,11 @@ _FORMATS = (".html", ".json", ".png", ".svg")
 @app.command()
 def explain(
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="attention, beam … or W5.  [default: list all topics]")
+        str | None,
+        typer.Argument(
+            metavar="TOPIC",
+            help="attention, beam …, or a number of the lectures such as W5.  [default: list all topics]",
+        ),
     ] = None,
     model: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Compute with this model instead of the lecture's numbers.")

@@ -17,7 +17,7 @@ def generate(
     folder: ModelDirArgument,
     prompt: Annotated[str, typer.Option(help="The text to continue.")] = "",
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Maximum number of new tokens.")] = 200,
-    temperature: Annotated[float, typer.Option(help="Below 1 favours likely tokens, above 1 unlikely ones.")] = 0.8,
+    temperature: Annotated[float, typer.Option(help="Below 1 is more predictable, above 1 more varied.")] = 0.8,
     top_k: Annotated[int, typer.Option(min=0, help="Sample only from the K most likely tokens; 0: from all.")] = 0,
     top_p: Annotated[
         float, typer.Option(help="Sample only from the most likely tokens with this total probability.")

@@ -40,7 +40,7 @@ CopyUnknownOption = Annotated[
 ]
 SampleOption = Annotated[bool, typer.Option("--sample", help="Sample tokens at random instead of searching.")]
 TemperatureOption = Annotated[
-    float | None, typer.Option(help="With --sample: below 1 favours likely tokens, above 1 unlikely ones.")
+    float | None, typer.Option(help="With --sample: below 1 is more predictable, above 1 more varied.")
 ]
 TopKOption = Annotated[int | None, typer.Option(help="With --sample: only from the K most likely tokens.")]
 TopPOption = Annotated[
