@@ -1,10 +1,10 @@
-"""Small models and data that the tests share."""
+"""Settings, small models and small data that all tests share."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# Some virtual machines report AMX and then fail on it with an illegal instruction; read before torch is loaded.
+# Some virtual machines report AMX but fail on its instructions. Torch reads this when it is loaded.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 import pytest
@@ -13,7 +13,7 @@ import torch
 from regard import models
 from regard.data.batch import Batch, Ragged, collate
 
-# One thread: sums in one order on every machine, and no fight for two cores between processes.
+# With one thread, sums have the same order on every machine, and processes do not compete for cores.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -29,7 +29,7 @@ def _temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 def tiny_model(seed: int = 0, **options: object) -> models.Model:
-    """An untrained model in float64 whose next-token probabilities are far from uniform."""
+    """Build an untrained Transformer in float64 whose next-token probabilities are far from uniform."""
     torch.manual_seed(seed)
     config = {"d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2, **options}
     model = models.build(config, vocab_size=VOCAB).double().eval()
@@ -39,7 +39,7 @@ def tiny_model(seed: int = 0, **options: object) -> models.Model:
 
 
 def random_batch(lengths: list[tuple[int, int]], seed: int = 0) -> Batch:
-    """Random pairs with the given numbers of source and target tokens."""
+    """Make a batch of random pairs with the given numbers of source and target tokens."""
     generator = torch.Generator().manual_seed(seed)
 
     def ids(n: int) -> list[int]:
@@ -49,6 +49,7 @@ def random_batch(lengths: list[tuple[int, int]], seed: int = 0) -> Batch:
 
 
 def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> tuple[Path, Path]:
+    """Write pairs of sentences to name.src and name.tgt; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = (folder / f"{name}.src", folder / f"{name}.tgt")
     for path, side in zip(paths, zip(*pairs, strict=True), strict=True):

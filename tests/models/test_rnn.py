@@ -88,7 +88,7 @@ def test_a_bidirectional_layer_equals_torch_on_packed_sequences(cell: str) -> No
 def test_a_source_longer_than_the_location_score_is_refused() -> None:
     model = rnn(attention="location", max_len=8)
     long = random_batch([(12, 3)])
-    with pytest.raises(UserError, match="8 positions, the source has 16"):
+    with pytest.raises(UserError, match="16 tokens is longer than the 8 positions"):
         model(long)
     assert model(Batch(long.src[:, :8], long.tgt_in, long.tgt_out)).shape[1] == 8
 

@@ -161,10 +161,10 @@ def test_sums_of_bf16_are_kept_in_float32() -> None:
         state = add_to_state(state, k[:, :, t : t + 1], v[:, :, t : t + 1])
     expected, _ = quadratic_attention(q.double(), k.double(), v.double(), True, causal_mask(400))
     assert state.kv.dtype == state.k.dtype == torch.float32
-    whole, last = causal_linear_attention(q, k, v, True), read_state(state, q[:, :, -1:], True)
-    assert whole.dtype == last.dtype == torch.bfloat16
+    at_once, last = causal_linear_attention(q, k, v, True), read_state(state, q[:, :, -1:], True)
+    assert at_once.dtype == last.dtype == torch.bfloat16
     torch.testing.assert_close(last.double(), expected[:, :, -1:], rtol=0, atol=5e-3)
-    torch.testing.assert_close(whole.double(), expected, rtol=0, atol=5e-2)
+    torch.testing.assert_close(at_once.double(), expected, rtol=0, atol=5e-2)
 
 
 def test_one_compiled_graph_for_one_chunk_and_one_for_several() -> None:

@@ -44,7 +44,7 @@ def test_location_is_linear_in_the_query_and_independent_of_the_keys() -> None:
     expected = (q @ score.position_scores.weight.T + score.position_scores.bias)[:, :4]
     torch.testing.assert_close(score(q, k), expected)
     torch.testing.assert_close(score(q, k), score(q, rand(4, 3)))
-    with pytest.raises(regard.UserError, match="6 positions, the source has 7"):
+    with pytest.raises(regard.UserError, match="7 tokens is longer than the 6 positions"):
         score(q, rand(7, 3))
 
 

@@ -166,12 +166,12 @@ def test_autocast_keeps_the_recurrence_in_float32() -> None:
     model, x = make_layer().float(), rand(2, 70, D).float()
     expected = model(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        whole = model(x)
+        at_once = model(x)
         stepped, state = run_steps(model, x, model.start(2, x.bfloat16()))
-    assert whole.dtype == stepped.dtype == torch.bfloat16
+    assert at_once.dtype == stepped.dtype == torch.bfloat16
     assert state.ssm.dtype == torch.float32
     scale = expected.abs().max().item()
-    for y in (whole, stepped):
+    for y in (at_once, stepped):
         torch.testing.assert_close(y.float(), expected, rtol=0, atol=0.03 * scale)
 
 

@@ -10,15 +10,24 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.models.factory import DecoderConfig, initialise, layers_to_compile, make_decoder, make_output_layer
+from regard.models.factory import (
+    DecoderConfig,
+    initialise,
+    layers_to_compile,
+    make_decoder,
+    make_embedding_table,
+    make_output_layer,
+)
 from regard.models.head_mask import HeadMask
-from regard.models.protocols import AttentionModule, AttentionTraces, Decoded, DecoderState, token_table
+from regard.models.protocols import AttentionModule, AttentionTraces, Decoded, DecoderState
 from regard.models.stack import StackConfig, StackDecoder, StackState
 from regard.nn.masks import padding_mask
 from regard.text.vocab import EOS, PAD, SEP
 
 
 class DecoderOnlyConfig(Config):
+    """Any decoder without an encoder."""
+
     kind: Literal["decoder"] = "decoder"
     decoder: DecoderConfig = StackConfig()
     tied: bool = True
@@ -26,7 +35,7 @@ class DecoderOnlyConfig(Config):
 
     @property
     def can_concatenate(self) -> bool:
-        """Whether the source can be put in front of the target: its padding must be masked, so softmax attention"""
+        """Whether source and target can form one sequence; this needs softmax attention, which can mask padding"""
         return (
             self.decoder.kind == "transformer"
             and self.decoder.attention == "softmax"
@@ -49,13 +58,13 @@ class DecoderOnly(nn.Module):
         super().__init__()
         if src_vocab_size is not None:
             raise UserError("a decoder-only model reads source and target as one text; set tokenizer.joint=true")
-        tokens = token_table(vocab_size, config.decoder.d_model)
+        tokens = make_embedding_table(vocab_size, config.decoder.d_model)
         self.decoder = make_decoder(config.decoder, tokens, None)
         self.d_model = config.decoder.d_model
         self.max_len = self.decoder.max_len
         self.can_concatenate = config.can_concatenate
         self.has_limited_context = self.max_len is not None or self.can_concatenate
-        """Whether the model sees a limited number of tokens at once, unlike a recurrent state"""
+        """Whether the model sees a limited number of tokens at once; a recurrent state has no such limit"""
         self.readout, self.output = make_output_layer(self.decoder.d_out, tokens, config.tied)
         initialise(self)
         if config.tied:
@@ -75,7 +84,7 @@ class DecoderOnly(nn.Module):
         return layers_to_compile(self.decoder)
 
     def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
-        """Traces; source and target are one sequence that attends to itself, and `cross` is target × source."""
+        """Source and target are one sequence that attends to itself; `cross` is the part target × source."""
         n, traces = batch.src.shape[1], self._decode(batch, True, head_mask).self_traces
         if n == 0:
             return AttentionTraces([], traces, [])

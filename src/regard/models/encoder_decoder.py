@@ -15,11 +15,12 @@ from regard.models.factory import (
     initialise,
     layers_to_compile,
     make_decoder,
+    make_embedding_table,
     make_encoder,
     make_output_layer,
 )
 from regard.models.head_mask import HeadMask
-from regard.models.protocols import AttentionModule, AttentionTraces, DecoderState, token_table
+from regard.models.protocols import AttentionModule, AttentionTraces, DecoderState
 from regard.models.stack import StackConfig
 
 
@@ -59,9 +60,9 @@ class EncoderDecoder(nn.Module):
     ) -> None:
         super().__init__()
         config = config.as_encoder_decoder() if isinstance(config, TransformerConfig) else config
-        tgt_tokens = token_table(vocab_size, config.decoder.d_model)
+        tgt_tokens = make_embedding_table(vocab_size, config.decoder.d_model)
         share = config.tied and src_vocab_size is None and config.encoder.d_model == config.decoder.d_model
-        src_tokens = tgt_tokens if share else token_table(src_vocab_size or vocab_size, config.encoder.d_model)
+        src_tokens = tgt_tokens if share else make_embedding_table(src_vocab_size or vocab_size, config.encoder.d_model)
         self.encoder = make_encoder(config.encoder, src_tokens)
         self.decoder = make_decoder(config.decoder, tgt_tokens, self.encoder.d_model)
         self.d_model = config.decoder.d_model

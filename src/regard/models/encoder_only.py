@@ -6,13 +6,15 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.data.batch import Batch
-from regard.models.factory import EncoderConfig, initialise, layers_to_compile, make_encoder
+from regard.models.factory import EncoderConfig, initialise, layers_to_compile, make_embedding_table, make_encoder
 from regard.models.head_mask import HeadMask
-from regard.models.protocols import AttentionModule, AttentionTraces, token_table
+from regard.models.protocols import AttentionModule, AttentionTraces
 from regard.models.stack import StackConfig
 
 
 class EncoderOnlyConfig(Config):
+    """Any encoder without a decoder."""
+
     kind: Literal["encoder"] = "encoder"
     encoder: EncoderConfig = StackConfig()
     head: Literal["tokens", "label"] = "tokens"
@@ -20,10 +22,12 @@ class EncoderOnlyConfig(Config):
 
 
 class EncoderOnly(nn.Module):
+    """p(x_i | other tokens) for masked tokens, or p(label | x)."""
+
     def __init__(self, config: EncoderOnlyConfig, vocab_size: int, src_vocab_size: int | None = None) -> None:
         """For labels, `vocab_size` counts the labels and `src_vocab_size` the tokens of the text."""
         super().__init__()
-        tokens = token_table(src_vocab_size or vocab_size, config.encoder.d_model)
+        tokens = make_embedding_table(src_vocab_size or vocab_size, config.encoder.d_model)
         self.encoder = make_encoder(config.encoder, tokens)
         self.d_model = config.encoder.d_model
         self.max_len = self.encoder.max_len

@@ -17,6 +17,7 @@ DecoderConfig = Annotated[StackConfigs | RnnDecoderConfig, Field(discriminator="
 
 
 def make_encoder(config: EncoderConfig, tokens: nn.Embedding) -> Encoder:
+    """Make the encoder of that kind; an image encoder does not use `tokens`."""
     match config:
         case RnnEncoderConfig():
             return RnnEncoder(config, tokens)
@@ -26,9 +27,17 @@ def make_encoder(config: EncoderConfig, tokens: nn.Embedding) -> Encoder:
 
 
 def make_decoder(config: DecoderConfig, tokens: nn.Embedding, d_memory: int | None) -> Decoder[DecoderState]:
+    """Make the decoder of that kind, for an encoded source of width `d_memory` or without a source."""
     if isinstance(config, RnnDecoderConfig):
         return cast(Decoder[DecoderState], RnnDecoder(config, tokens, d_memory))
     return cast(Decoder[DecoderState], StackDecoder(config, tokens, d_memory))
+
+
+def make_embedding_table(vocab_size: int, d_model: int) -> nn.Embedding:
+    """Make an embedding table with standard deviation 1/√D."""
+    table = nn.Embedding(vocab_size, d_model)
+    nn.init.normal_(table.weight, std=d_model**-0.5)
+    return table
 
 
 def make_output_layer(d_out: int, tokens: nn.Embedding, tied: bool) -> tuple[nn.Module, nn.Linear]:

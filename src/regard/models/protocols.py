@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
-import torch
 from torch import Tensor
 
 from regard.models.head_mask import HeadMask
@@ -31,12 +30,6 @@ class Memory:
     def may_attend(self) -> Tensor:
         """The mask as attention takes it [B, 1, 1, S]"""
         return self.mask[:, None, None, :]
-
-
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of values [B, S, D] over the positions where mask [B, S] is True → [B, D]"""
-    weights = mask.to(values.dtype)[..., None]
-    return (values * weights).sum(1) / weights.sum(1)
 
 
 @dataclass(frozen=True)
@@ -118,15 +111,3 @@ class Decoder(Protocol[DecoderStateT]):
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         """Attention of kind "decoder" (self) or "cross", one module per layer."""
         ...
-
-
-def present(traces: list[AttentionTrace | None]) -> list[AttentionTrace]:
-    """Leave out layers without a trace: those that are not attention, and all if no traces were requested."""
-    return [trace for trace in traces if trace is not None]
-
-
-def token_table(vocab_size: int, d_model: int) -> torch.nn.Embedding:
-    """Make an embedding table with standard deviation 1/√D."""
-    table = torch.nn.Embedding(vocab_size, d_model)
-    torch.nn.init.normal_(table.weight, std=d_model**-0.5)
-    return table

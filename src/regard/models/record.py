@@ -24,10 +24,11 @@ _TOKENS = ("source_tokens", "target_tokens", "read_tokens")
 
 @dataclass(frozen=True)
 class AttentionRecord:
-    """The attention weights of every layer and head. Each array is [layers, heads, from, to]; each row sums to 1.
+    """The attention weights of every layer and head, one array [layers, heads, from, to] per kind of attention.
 
-    Row t of `decoder` and `cross` belongs to the step that generated target token t. An array has no layers if the
-    model has no attention of that kind.
+    Row t of `decoder` and `cross` belongs to the step that generated target token t. Rows sum to 1, except for linear
+    and unnormalised attention, and for decoder-only translators, where row t of both together sums to 1. An array has
+    no layers if the model has no attention of that kind.
 
     >>> import numpy as np
     >>> weights = np.array([[[[0.75, 0.25], [0.5, 0.5]]]], dtype=np.float32)
@@ -174,7 +175,7 @@ def _record(tokens: Mapping[str, Any], arrays: Mapping[str, Weights]) -> Attenti
 
 @dataclass(frozen=True)
 class HeadRecord:
-    """One head on one sentence: weights = softmax(scores where mask is True), output = weights · v."""
+    """One head on one sentence: weights are the normalised scores where mask is True, output = weights · v."""
 
     kind: str
     layer: int
@@ -201,7 +202,7 @@ class HeadRecord:
         """Take one head of the traces from which `record` was made."""
         weights = record.select(layer, head, kind).weights(kind)
         if not weights.size:
-            raise UserError(f"this model has no {kind} attention to look at")
+            raise UserError(f"this model has no {kind} attention")
         trace: AttentionTrace = getattr(traces, kind)[layer]
         q, k, v, scores, mask, _ = (_to_numpy(part[0, head]) for part in trace)
         rows, columns = record.axis_tokens(kind)

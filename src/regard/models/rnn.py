@@ -63,6 +63,8 @@ class RnnDecoderConfig(Config):
 
 
 class RnnEncoder(nn.Module):
+    """Reads the source with recurrent layers, in one or two directions."""
+
     can_hide_tokens = False  # the recurrence reads every token
     max_len: int | None = None
 
@@ -186,7 +188,7 @@ class RnnDecoder(nn.Module):
         return [self.attention] if kind == "cross" and self.attention is not None else []
 
     def state_size(self, n_tokens: int) -> int:
-        """Numbers that the state holds per hypothesis; the source is not counted."""
+        """Numbers that the state holds per hypothesis, for any number of tokens; the source is not counted."""
         return self.config.n_layers * self.config.d_model * (2 if self.config.cell == "lstm" else 1)
 
     def _context_to_output(

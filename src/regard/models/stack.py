@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.models.head_mask import HeadMask
 from regard.models.layers import DecoderLayer, EncoderLayer, HeadMasks, LayerConfig, Source
-from regard.models.protocols import AttentionModule, Decoded, Memory, masked_mean, present
+from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, SelfAttention
 from regard.nn.embedding import Add, Concatenate, Embedding
 from regard.nn.masks import padding_mask
@@ -167,7 +167,7 @@ class StackEncoder(nn.Module):
             x, trace = layer(x, mask[:, None, None, :], need_trace, heads)
             traces.append(trace)
         x = self.norm(x)
-        return Memory(x, mask, masked_mean(x, mask), present(traces))
+        return Memory(x, mask, _masked_mean(x, mask), _without_none(traces))
 
     def attention_modules(self) -> list[AttentionModule]:
         return [layer.mixer for layer in self.layers if isinstance(layer.mixer, MultiHeadAttention)]
@@ -181,7 +181,7 @@ class StackEncoder(nn.Module):
 
 @dataclass(frozen=True)
 class StackState:
-    """Decoder state: what each layer remembers per hypothesis, and the source per sentence."""
+    """Decoder state: what each layer remembers of earlier tokens per hypothesis, and the source per sentence."""
 
     layers: tuple[MixerState, ...]
     sources: tuple[Source, ...]
@@ -241,7 +241,7 @@ class StackDecoder(nn.Module):
             x, self_trace, cross_trace = layer(x, source, mask, need_trace, heads)
             self_traces.append(self_trace)
             cross_traces.append(cross_trace)
-        return Decoded(self.norm(x), present(self_traces), present(cross_traces))
+        return Decoded(self.norm(x), _without_none(self_traces), _without_none(cross_traces))
 
     def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> StackState:
         like = self.embedding.tokens.weight
@@ -254,7 +254,7 @@ class StackDecoder(nn.Module):
         return x[:, -1], state
 
     def read(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
-        """Read the next tokens ids [R, n] → their vectors [R, n, D] and the state after"""
+        """Read the next tokens ids [R, n] → their vectors [R, n, D] and the state after them"""
         x = self.embedding(ids, start=state.length, n_padding=state.n_padding)
         length = state.length + ids.shape[1]
         mask = None if state.n_padding is None else padding_mask(state.n_padding, length, ids.shape[1])
@@ -293,6 +293,17 @@ class StackDecoder(nn.Module):
 
     def _layers(self) -> "list[DecoderLayer[MixerState]]":
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
+
+
+def _masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of values [B, S, D] over the positions where mask [B, S] is True → [B, D]"""
+    weights = mask.to(values.dtype)[..., None]
+    return (values * weights).sum(1) / weights.sum(1)
+
+
+def _without_none(traces: list[AttentionTrace | None]) -> list[AttentionTrace]:
+    """Leave out layers without a trace: those that are not attention, and all if no traces were requested."""
+    return [trace for trace in traces if trace is not None]
 
 
 def _embedding(tokens: nn.Embedding, config: StackConfig) -> Embedding:

@@ -29,10 +29,10 @@ def load_matching(model: nn.Module, other: nn.Module, leave_out: tuple[str, ...]
 @torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
     """Copy `tensors` into the model; names and shapes must match exactly. `where` names their origin in errors."""
-    own = dict(model.named_parameters())
-    for name in sorted(own.keys() ^ tensors.keys()):
-        raise UserError(f"{where}: tensor '{name}' is {'missing' if name in own else 'not part of this model'}")
-    for name, parameter in own.items():
+    parameters = dict(model.named_parameters())
+    for name in sorted(parameters.keys() ^ tensors.keys()):
+        raise UserError(f"{where}: tensor '{name}' is {'missing' if name in parameters else 'not part of this model'}")
+    for name, parameter in parameters.items():
         if parameter.shape != tensors[name].shape:
             expected, actual = tuple(parameter.shape), tuple(tensors[name].shape)
             raise UserError(f"{where}: tensor '{name}' has shape {actual}, but the config says {expected}")

@@ -38,7 +38,7 @@ class AttentionTrace(NamedTuple):
         return self.weights @ self.v
 
     def part(self, queries: slice, keys: slice) -> "AttentionTrace":
-        """The trace restricted to some queries and some keys."""
+        """Return the trace of some queries and some keys."""
         q, k, v = self.q[..., queries, :], self.k[..., keys, :], self.v[..., keys, :]
         return AttentionTrace(q, k, v, *(matrix[..., queries, keys] for matrix in self[3:]))
 
@@ -106,7 +106,7 @@ def attend_fused(
     """
     # The kernel's own causal mask aligns the first query with the first key, which differs unless Tq = Tk.
     if causal and (mask is not None or bias is not None or q.shape[-2] != k.shape[-2]):
-        mask, causal = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
+        mask, causal = _combine_masks(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
     if bias is not None:
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
     grouped = q.shape[-3] != k.shape[-3]
@@ -136,6 +136,7 @@ class MultiHeadAttention(nn.Module):
     """
 
     score_bias = "none"
+    """What is added to the scores: "none" or "alibi" """
 
     def __init__(self, heads: Heads, d_memory: int | None = None) -> None:
         super().__init__()
@@ -193,7 +194,7 @@ class MultiHeadAttention(nn.Module):
             heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype), dropout)
             return self.join_heads(heads, head_mask), None
         if causal:
-            mask = _both(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
+            mask = _combine_masks(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
         if self.n_kv_heads != self.n_heads:
             k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
         trace = attend_traced(q, k, v, self.score, mask, self.normalise, bias)
@@ -235,7 +236,7 @@ class SelfAttention(MultiHeadAttention):
         q, new = self._project(x, past.k.shape[2])
         memory = past.append(new)
         if x.shape[1] > 1:
-            mask = _both(mask, causal_mask(x.shape[1], memory.k.shape[2], x.device))
+            mask = _combine_masks(mask, causal_mask(x.shape[1], memory.k.shape[2], x.device))
         bias = self._bias(q, memory)
         return self.attend_heads(q, memory, mask, False, False, head_mask, bias)[0], memory
 
@@ -262,8 +263,9 @@ def _split_heads(x: Tensor, n_heads: int) -> Tensor:
 
 
 def _expand_mask(mask: Tensor | None, like: Tensor) -> Tensor:
+    """Expand a mask to the shape of the scores; None allows everything."""
     return (torch.ones((), dtype=torch.bool, device=like.device) if mask is None else mask).expand_as(like)
 
 
-def _both(mask: Tensor | None, other: Tensor) -> Tensor:
+def _combine_masks(mask: Tensor | None, other: Tensor) -> Tensor:
     return other if mask is None else mask & other

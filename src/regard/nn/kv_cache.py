@@ -1,4 +1,4 @@
-"""The key-value cache: a value that goes into a step and comes out longer."""
+"""The key-value cache of attention. It is never changed: `append` returns a longer one."""
 
 from typing import NamedTuple
 

@@ -21,6 +21,7 @@ from regard.nn.recurrent import reverse_within_length
 from regard.nn.state_space import SelectiveStateSpace, SsmState
 
 Mixed = tuple[Tensor, AttentionTrace | None]
+"""What a mixer returns: vectors [B, T, D] and, if it is attention and a trace was requested, the trace"""
 
 
 class MixerState(Protocol):
@@ -149,8 +150,9 @@ class BidirectionalStateSpace(nn.Module):
 
 
 class WindowState(NamedTuple):
-    inputs: Tensor
     """The last w − 1 inputs [B, w − 1, D]"""
+
+    inputs: Tensor
 
     def select(self, rows: Tensor) -> "WindowState":
         return WindowState(self.inputs.index_select(0, rows))

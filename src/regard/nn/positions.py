@@ -48,12 +48,12 @@ class LearnedPositions(nn.Module):
         if start + n > len(self.table):
             raise UserError(
                 f"a sequence of {start + n} tokens is longer than the {len(self.table)} learned positions; "
-                "split it, or train with model.max_len raised or model.positions=sinusoidal"
+                "split it, or train with a larger model.max_len or model.positions=sinusoidal"
             )
         return self.table[start : start + n]
 
     def at(self, positions: Tensor, end: int) -> Tensor:
-        """positions [B, T] → [B, T, D]; padding may lie past the table, its vectors are never used"""
+        """positions [B, T] → [B, T, D]. Positions past the table must be padding, whose vectors are not used."""
         return self.table[positions.clamp(max=len(self.table) - 1)]
 
 

@@ -67,7 +67,7 @@ class ForwardLayer(nn.Module):
 
 
 def reverse_within_length(x: Tensor, lengths: Tensor) -> Tensor:
-    """Reverse each row of x [B, T, D] within its length; padding keeps its place."""
+    """Reverse each row of x [B, T, D] within its length; padding stays where it is."""
     positions = torch.arange(x.shape[1], device=x.device)
     reversed_ = lengths[:, None] - 1 - positions
     return x.gather(1, torch.where(reversed_ >= 0, reversed_, positions)[..., None].expand_as(x))
@@ -79,7 +79,7 @@ def last_token(x: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _layers_first(state: Tensor) -> Tensor:
-    return state.transpose(0, 1).contiguous()  # as torch wants it
+    return state.transpose(0, 1).contiguous()  # torch requires it
 
 
 def _batch_first(state: Tensor) -> Tensor:

@@ -65,8 +65,8 @@ class Location(nn.Module):
         n, max_len = k.shape[-2], self.position_scores.out_features
         if n > max_len:
             raise UserError(
-                f"location attention has {max_len} positions, the source has {n} tokens; split it, or train with the "
-                "attention's max_len raised"
+                f"a sequence of {n} tokens is longer than the {max_len} positions of the location score; "
+                "split it, or train with a larger max_len"
             )
         return self.position_scores(q)[..., :n]
 

@@ -64,8 +64,8 @@ class Captioner(Pipeline):
         captions: list[Caption] = []
         for i in range(0, len(images), _BATCH):
             src = self._pixels(images[i : i + _BATCH])
-            nothing = torch.empty(len(src), 0, dtype=torch.int64)
-            captions += self.caption_batch(Batch(src, nothing, nothing), config, attention)
+            no_target = torch.empty(len(src), 0, dtype=torch.int64)
+            captions += self.caption_batch(Batch(src, no_target, no_target), config, attention)
         return captions
 
     @torch.inference_mode()

@@ -67,7 +67,10 @@ class Beam:
         return cls(log_probs, torch.full((n, k, 1), BOS, device=device))
 
     def best_possible(self, limits: Tensor, alpha: float) -> Tensor:
-        """[N]: score of the best unfinished hypothesis if its remaining tokens were certain and of the best number"""
+        """[N]: upper bound of the score that an unfinished hypothesis can still reach, given maximum lengths [N]
+
+        Its log-probability cannot rise, and the length penalty is largest at the maximum length.
+        """
         factors = torch.tensor([length_penalty_factor(int(limit) + 1, alpha) for limit in limits.tolist()])
         return self.log_probs.amax(1) / factors.to(self.log_probs)
 

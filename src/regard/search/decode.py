@@ -29,6 +29,8 @@ _NEVER_GENERATED = (PAD, BOS, SEP, MASK)
 
 
 class DecodeConfig(Config):
+    """Options of decoding."""
+
     beam: int = Field(5, ge=1, le=1000)
     """Beam width; 1 is greedy search."""
     n_best: int = Field(1, ge=1)

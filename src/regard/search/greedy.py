@@ -1,6 +1,5 @@
 """One hypothesis per row, one token at a time: the most likely token (greedy) or a sampled one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -26,6 +25,8 @@ class TokenChoice(Protocol):
 
 @dataclass(frozen=True)
 class GreedyChoice:
+    """Chooses the most likely token."""
+
     def __call__(self, log_probs: Tensor, position: int) -> Tensor:
         return log_probs.argmax(-1)
 
@@ -48,7 +49,7 @@ def decode_rows(
     tokens = torch.full((n, 1), BOS, device=batch.src.device)
     total = torch.zeros(n, dtype=torch.float64, device=batch.src.device)
     rows = torch.arange(n, device=batch.src.device)
-    hypotheses: list[Hypothesis | None] = [None] * n
+    hypotheses: dict[int, Hypothesis] = {}
     while len(rows):
         log_probs, state = model.step(state, tokens[:, -1])
         log_probs = constraints(log_probs, tokens)
@@ -67,15 +68,10 @@ def decode_rows(
             keep = (~ended).nonzero().squeeze(1)
             state, constraints, choose = state.select(keep), constraints.select(keep), choose.select(keep)
             rows, tokens, total = rows[keep], tokens[keep], total[keep]
-    return _all_present(hypotheses)
+    return [hypotheses[row] for row in range(n)]
 
 
 def _as_step(rows: Tensor, total: Tensor, ids: Tensor) -> SearchStep:
     """Describe a step with one hypothesis per row as a beam of width 1."""
     first = torch.zeros_like(ids)[:, None]
     return SearchStep(rows, total[:, None], first, ids[:, None], first.masked_fill(ids[:, None] == EOS, -1))
-
-
-def _all_present(hypotheses: Sequence[Hypothesis | None]) -> list[Hypothesis]:
-    assert None not in hypotheses
-    return [hypothesis for hypothesis in hypotheses if hypothesis is not None]

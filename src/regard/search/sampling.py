@@ -14,6 +14,8 @@ from regard.text.vocab import PAD
 
 
 class SamplingConfig(Config):
+    """Options of sampling."""
+
     temperature: float = Field(1.0, gt=0.0)
     top_k: int = Field(0, ge=0)
     """Sample from the k most likely tokens; 0: from all."""

@@ -1,6 +1,7 @@
 """The search of one sentence recorded as a tree of kept, finished and pruned hypotheses."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,19 +11,22 @@ from regard.search.protocols import SearchStep
 from regard.text.vocab import EOS
 
 ROOT = "r"
+NodeState = Literal["kept", "ended", "pruned"]
 
 
 @dataclass(frozen=True)
 class Node:
+    """A hypothesis, as one step of the search extended it."""
+
     name: str
     parent: str
+    """Name of the hypothesis that it extends"""
     ids: tuple[int, ...]
     """All tokens of the hypothesis"""
     log_prob: float
     score: float
     """log_prob divided by the length penalty"""
-    state: str
-    """kept, ended or pruned"""
+    state: NodeState
 
 
 class SearchTree:
@@ -47,7 +51,7 @@ class SearchTree:
                 continue
             parent_node = self._beam[parent]
             # A candidate that ends is finished only if it is among the k best.
-            state = "kept" if slot >= 0 else "ended" if token == EOS and i < self.k else "pruned"
+            state: NodeState = "kept" if slot >= 0 else "ended" if token == EOS and i < self.k else "pruned"
             score = normalise_score(log_prob, t + 1, self.alpha)
             node = Node(f"{t}.{i}", parent_node.name, (*parent_node.ids, token), log_prob, score, state)
             nodes.append(node)
