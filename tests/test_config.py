@@ -7,7 +7,7 @@ from regard.errors import UserError
 from regard.train.recipe import Recipe, load_recipe
 
 
-def test_settings_become_a_tree_over_the_recipe(tmp_path: Path) -> None:
+def test_settings_override_the_recipe(tmp_path: Path) -> None:
     assert overrides(["a.b=1", "a.c=x", "d=[1, 2]"]) == {"a": {"b": 1, "c": "x"}, "d": [1, 2]}
     assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
     file = tmp_path / "c.yaml"
@@ -16,7 +16,7 @@ def test_settings_become_a_tree_over_the_recipe(tmp_path: Path) -> None:
     assert (recipe.train.lr, recipe.train.steps, recipe.model.d_model) == (1e-3, 7, 128)
 
 
-def test_the_saved_copy_is_the_recipe(tmp_path: Path) -> None:
+def test_a_recipe_saved_as_yaml_is_read_back(tmp_path: Path) -> None:
     recipe = load_recipe("multi30k", settings=["decode.sampling={top_k: 3}", "train.betas=[0.8, 0.9]"])
     (tmp_path / "c.yaml").write_text(recipe.to_yaml())
     assert Recipe.parse(read_yaml(tmp_path / "c.yaml")) == recipe
@@ -35,7 +35,7 @@ def test_the_saved_copy_is_the_recipe(tmp_path: Path) -> None:
         (["train.lr={"], "YAML"),
     ],
 )
-def test_mistakes_are_named(settings: list[str], message: str) -> None:
+def test_errors_name_the_option(settings: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         load_recipe("tiny", settings=settings)
 

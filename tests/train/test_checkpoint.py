@@ -18,13 +18,13 @@ def save(checkpoints: Checkpoints, step: int, score: float | None = None) -> Non
     checkpoints.save(step, tensors(float(step)), {} if score is None else {"score": score})
 
 
-def test_saved_is_read(tmp_path: Path) -> None:
+def test_a_saved_checkpoint_is_read_back(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     assert read_newest(checkpoints) is None
     save(checkpoints, 10, score=1.5)
-    found = read_newest(checkpoints)
-    assert found is not None
-    checkpoint, read, problems = found
+    newest = read_newest(checkpoints)
+    assert newest is not None
+    checkpoint, read, problems = newest
     assert (checkpoint.step, checkpoint.score, problems) == (10, 1.5, [])
     assert all(torch.equal(read[name], tensor) for name, tensor in tensors(10.0).items())
 
@@ -52,76 +52,76 @@ def test_a_validation_of_nan_is_the_worst_and_leaves_the_order_of_the_others(tmp
         assert [c.step for c in checkpoints.best(1)] == [3]
 
 
-def test_a_damaged_checkpoint_is_never_used_and_the_one_before_is(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_not_used_but_the_one_before_it(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     save(checkpoints, 1)
     save(checkpoints, 2)
     path = tmp_path / "step-00000002" / "state.safetensors"
-    whole = path.read_bytes()
+    content = path.read_bytes()
     generator = torch.Generator().manual_seed(0)
     for _ in range(200):
-        place = int(torch.randint(len(whole), (1,), generator=generator))
-        flipped = bytearray(whole)
+        place = int(torch.randint(len(content), (1,), generator=generator))
+        flipped = bytearray(content)
         flipped[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
         path.write_bytes(bytes(flipped))
         with pytest.raises(DamagedCheckpoint):
             checkpoints.all()[-1].tensors()
-        path.write_bytes(whole[:place])
+        path.write_bytes(content[:place])
         with pytest.raises(DamagedCheckpoint):
             checkpoints.all()[-1].tensors()
-    found = read_newest(checkpoints)
-    assert found is not None and found[0].step == 1
-    assert "step-00000002 is damaged" in found[2][0]
+    newest = read_newest(checkpoints)
+    assert newest is not None and newest[0].step == 1
+    assert "step-00000002 is damaged" in newest[2][0]
     (tmp_path / "step-00000001" / "state.safetensors").write_bytes(b"")
     with pytest.raises(UserError, match="no checkpoint can be read"):
         read_newest(checkpoints)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100_000, b'{"step": "x"}'])
-def test_a_damaged_manifest_is_passed_over(content: bytes, tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_damaged_manifest_is_ignored(content: bytes, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     save(checkpoints, 1)
     save(checkpoints, 2)
     (tmp_path / "step-00000002" / "manifest.json").write_bytes(content)
-    found = read_newest(checkpoints)
-    assert found is not None and found[0].step == 1
+    newest = read_newest(checkpoints)
+    assert newest is not None and newest[0].step == 1
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "replace"])
-def test_a_save_that_dies_at_any_call_leaves_a_whole_checkpoint(
+def test_a_save_that_fails_at_any_call_leaves_a_complete_checkpoint(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every write goes through these calls: let each of them fail in turn, as a kill at that moment would."""
+    """All writes use these calls. Each call fails in turn, as if the process were killed at that moment."""
     checkpoints = Checkpoints(tmp_path, keep=2)
     save(checkpoints, 1)
     module, real = (os, os.fsync) if call == "fsync" else (Path, getattr(Path, call))
-    for dies_at in range(20):
+    for fails_at in range(20):
         calls = 0
 
-        def dying(*args: object, dies_at: int = dies_at) -> object:
+        def failing(*args: object, fails_at: int = fails_at) -> object:
             nonlocal calls
             calls += 1
-            if calls > dies_at:
+            if calls > fails_at:
                 raise OSError(28, "No space left on device")
             return real(*args)  # type: ignore[operator]
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, call, dying)
+            patch.setattr(module, call, failing)
             try:
                 save(checkpoints, 2)
-                died = False
+                failed = False
             except UserError as error:
-                died = True
+                failed = True
                 assert "No space left" in str(error) and "MiB free" in str(error)
-        found = read_newest(checkpoints)
-        assert found is not None and not found[2]
+        newest = read_newest(checkpoints)
+        assert newest is not None and not newest[2]
         assert [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")] == []
-        if not died:
+        if not failed:
             return
-    pytest.fail("a save does not make so many calls")
+    pytest.fail("a save makes fewer calls than that")
 
 
-def test_average_of_one_is_itself_and_of_two_is_their_mean(tmp_path: Path) -> None:
+def test_the_average_of_one_checkpoint_is_itself_and_of_two_their_mean(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=5)
     save(checkpoints, 1, 1.0)
     save(checkpoints, 4, 1.0)
@@ -132,7 +132,7 @@ def test_average_of_one_is_itself_and_of_two_is_their_mean(tmp_path: Path) -> No
     assert torch.equal(average_checkpoints([checkpoints.all()[-1]])["w"], torch.full((20, 20), 7.0))
 
 
-def test_no_pickle_in_a_checkpoint(tmp_path: Path) -> None:
+def test_a_checkpoint_contains_no_pickle(tmp_path: Path) -> None:
     save(Checkpoints(tmp_path, keep=2), 1)
     folder = tmp_path / "step-00000001"
     assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "state.safetensors"]

@@ -28,7 +28,7 @@ def example() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_smoothed_loss_is_the_lecture_formula_and_torchs(smoothing: float) -> None:
+def test_the_smoothed_loss_equals_the_lecture_formula_and_torch(smoothing: float) -> None:
     logits, targets = example()
     loss, nll = smoothed_cross_entropy(logits, targets, smoothing)
     y = (1 - smoothing) * F.one_hot(targets, 11) + smoothing / 11
@@ -42,7 +42,7 @@ def test_smoothed_loss_is_the_lecture_formula_and_torchs(smoothing: float) -> No
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_written_gradient_is_autograds(smoothing: float) -> None:
+def test_the_explicit_gradient_equals_that_of_autograd(smoothing: float) -> None:
     logits, targets = example()
     ours, torchs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     loss, nll = smoothed_cross_entropy(ours, targets, smoothing)
@@ -66,7 +66,7 @@ def test_half_precision_logits_are_summed_in_float32() -> None:
     assert half.grad is not None and half.grad.dtype == torch.bfloat16
 
 
-def test_disagreement_is_both_divergences() -> None:
+def test_symmetric_kl_is_the_sum_of_both_divergences() -> None:
     logits, targets = example()
     p, q = logits.log_softmax(-1), torch.randn_like(logits).log_softmax(-1)
     real = targets != PAD
@@ -76,7 +76,7 @@ def test_disagreement_is_both_divergences() -> None:
     assert symmetric_kl(p, p, targets) == 0
 
 
-def test_r_drop_without_dropout_is_the_plain_loss() -> None:
+def test_r_drop_without_dropout_is_the_loss_of_one_pass() -> None:
     logits, targets = example()
     plain = loss_from_logits(logits, targets, LossConfig(label_smoothing=0.1))
     twice = loss_from_logits(
@@ -87,46 +87,46 @@ def test_r_drop_without_dropout_is_the_plain_loss() -> None:
     torch.testing.assert_close(twice, plain)
 
 
-def test_r_drop_shows_the_batch_twice() -> None:
+def test_r_drop_runs_the_batch_twice() -> None:
     logits, targets = example()
-    shown: list[Batch] = []
+    batches: list[Batch] = []
 
     def model(batch: Batch) -> torch.Tensor:
-        shown.append(batch)
+        batches.append(batch)
         return logits.repeat(len(batch.src) // 3, 1, 1)
 
     once = batch_loss(model, Batch(targets, targets, targets), LossConfig())
     torch.testing.assert_close(batch_loss(model, Batch(targets, targets, targets), LossConfig(r_drop=5.0)), once)
-    assert torch.equal(shown[1].src, torch.cat([targets, targets]))
+    assert torch.equal(batches[1].src, torch.cat([targets, targets]))
 
 
-def test_r_drop_pulls_two_passes_together() -> None:
+def test_r_drop_adds_the_divergence_of_two_passes() -> None:
     logits, targets = example()
     other = torch.randn_like(logits)
     two = torch.cat([targets, targets])
     weak = loss_from_logits(torch.cat([logits, other]), two, LossConfig(r_drop=1.0))[0]
     strong = loss_from_logits(torch.cat([logits, other]), two, LossConfig(r_drop=3.0))[0]
-    apart = symmetric_kl(logits.log_softmax(-1), other.log_softmax(-1), targets)
-    torch.testing.assert_close(strong - weak, apart / 2)
+    divergence = symmetric_kl(logits.log_softmax(-1), other.log_softmax(-1), targets)
+    torch.testing.assert_close(strong - weak, divergence / 2)
 
 
 def traces(weights: torch.Tensor) -> list[AttentionTrace]:
     return [AttentionTrace(*(weights,) * 6) for _ in range(3)]
 
 
-def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
+def test_guided_alignment_is_the_cross_entropy_of_one_heads_attention() -> None:
     scores = torch.randn(2, 4, 3, 5, dtype=torch.float64, requires_grad=True)
     weights = scores.softmax(-1)
     links = torch.zeros(2, 3, 5, dtype=torch.float64)
     links[0, 1, 2], links[1, 0, 3], links[1, 0, 4] = 1.0, 0.5, 0.5
-    found = alignment_loss(traces(weights), links, GuidedAlignmentConfig(layer=1, head=2))
+    loss = alignment_loss(traces(weights), links, GuidedAlignmentConfig(layer=1, head=2))
     log = weights[:, 2].log()
-    torch.testing.assert_close(found, -(log[0, 1, 2] + (log[1, 0, 3] + log[1, 0, 4]) / 2))
-    found.backward()
+    torch.testing.assert_close(loss, -(log[0, 1, 2] + (log[1, 0, 3] + log[1, 0, 4]) / 2))
+    loss.backward()
     assert scores.grad is not None
     p = weights[0, 2, 1].detach()
     torch.testing.assert_close(scores.grad[0, 2, 1], p - torch.eye(5, dtype=torch.float64)[2], rtol=0, atol=1e-9)
-    assert not scores.grad[:, [0, 1, 3]].any(), "the other heads are free"
+    assert not scores.grad[:, [0, 1, 3]].any(), "the other heads have no gradient"
     assert GuidedAlignmentConfig().resolve_layer(6) == 4 and GuidedAlignmentConfig().resolve_layer(1) == 0
     with pytest.raises(UserError, match="no layer 1 with a head 4"):
         alignment_loss(traces(weights), links, GuidedAlignmentConfig(layer=1, head=4))
@@ -135,13 +135,13 @@ def test_a_guided_head_is_pulled_to_where_it_should_look() -> None:
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
-def test_links_add_their_part_and_leave_the_words_alone(r_drop: float) -> None:
+def test_links_add_the_alignment_loss_and_nothing_else(r_drop: float) -> None:
     model, batch = tiny_model(dropout=0.0), random_batch([(3, 5), (9, 7)])
     config = LossConfig(r_drop=r_drop, guide=GuidedAlignmentConfig(weight=0.5, layer=0))
     loss, nll = batch_loss(model, batch, config)
-    told = replace(batch, links=torch.rand(len(batch.src), batch.tgt_out.shape[1], batch.src.shape[1]).double())
-    guided, same = batch_loss(model, told, config)
+    with_links = replace(batch, links=torch.rand(len(batch.src), batch.tgt_out.shape[1], batch.src.shape[1]).double())
+    guided, same = batch_loss(model, with_links, config)
     torch.testing.assert_close(same, nll)
-    assert told.links is not None
-    expected = alignment_loss(model.forward_traced(batch)[1].cross, told.links, config.guide)
+    assert with_links.links is not None
+    expected = alignment_loss(model.forward_traced(batch)[1].cross, with_links.links, config.guide)
     torch.testing.assert_close(guided - loss, 0.5 * expected)

@@ -8,7 +8,7 @@ from regard.train.recipe import load_recipe, recipe_names
 
 
 @pytest.mark.parametrize(("warmup", "peak"), [(4000, 0.000699), (8000, 0.000494)])
-def test_default_schedule_is_the_lectures(warmup: int, peak: float) -> None:
+def test_the_default_schedule_is_the_formula_of_the_lecture(warmup: int, peak: float) -> None:
     config = OptimConfig(warmup=warmup)
     for step in (1, 17, warmup - 1, warmup, warmup + 1, 100_000):
         formula = 512**-0.5 * min(step**-0.5, step * warmup**-1.5)
@@ -31,7 +31,7 @@ def gradients(model: nn.Module, seed: int) -> None:
         parameter.grad = torch.randn_like(parameter)
 
 
-def test_steps_are_those_of_torchs_adam_with_clipping() -> None:
+def test_updates_equal_torchs_adam_with_clipping() -> None:
     ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
     theirs.load_state_dict(ours.state_dict())
     optimizer = Optimizer(ours, OptimConfig(clip=0.5))
@@ -47,7 +47,7 @@ def test_steps_are_those_of_torchs_adam_with_clipping() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted(bad: float) -> None:
+def test_an_update_with_a_gradient_that_is_not_finite_is_skipped_and_counted(bad: float) -> None:
     with_bad, without = nn.Linear(4, 2), nn.Linear(4, 2)
     without.load_state_dict(with_bad.state_dict())
     optimizers = Optimizer(with_bad, OptimConfig()), Optimizer(without, OptimConfig())
@@ -88,7 +88,7 @@ def test_weight_decay_acts_on_matrices_but_not_on_embeddings_norms_and_biases() 
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_weight_decay_in_every_recipe(name: str) -> None:
+def test_weight_decay_follows_the_rule_in_the_model_of_every_recipe(name: str) -> None:
     model = models.build(load_recipe(name).model, vocab_size=11)
     names = decayed(model)
     embeddings = {
@@ -103,7 +103,7 @@ def test_weight_decay_in_every_recipe(name: str) -> None:
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_state_is_restored_to_the_bit(weight_decay: float) -> None:
+def test_the_state_is_restored_exactly(weight_decay: float) -> None:
     first, second = nn.Linear(4, 2), nn.Linear(4, 2)
     config = OptimConfig(weight_decay=weight_decay)
     a, b = Optimizer(first, config), Optimizer(second, config)
@@ -117,7 +117,7 @@ def test_state_is_restored_to_the_bit(weight_decay: float) -> None:
     assert all(torch.equal(x, y) for x, y in zip(first.parameters(), second.parameters(), strict=True))
 
 
-def test_moving_average_follows_and_swaps_back() -> None:
+def test_the_moving_average_follows_the_weights_and_can_be_swapped_with_them() -> None:
     model = nn.Linear(3, 3)
     ema = MovingAverage(model.parameters(), decay=0.9)
     start = model.weight.detach().clone()

@@ -1,4 +1,4 @@
-"""Every recipe is loaded, built and trained for three updates, and what comes out is used."""
+"""Every recipe is trained for three updates, and the resulting model is used."""
 
 from pathlib import Path
 
@@ -60,9 +60,9 @@ def trained(name: str, files: Files, out: Path, *more: str, init: Path | None = 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_trains_and_is_used(name: str, device: str, files: Files, tmp_path: Path) -> None:
+def test_every_recipe_trains_a_usable_model(name: str, device: str, files: Files, tmp_path: Path) -> None:
     comments = [line for line in (recipe_folder() / f"{name}.yaml").read_text().splitlines() if line.startswith("#")]
-    assert len(comments) == 2, "two lines on what it shows"
+    assert len(comments) == 2, "two lines about the recipe"
     more = ["tokenizer.vocab_size=600" if name == "llama" else "tokenizer.vocab_size=400"]
     more += ["batch.tokens=64"] if name == "base" else []
     model = trained(name, files, tmp_path / "run", *more, device=device)
@@ -86,8 +86,8 @@ def test_a_classifier_starts_from_a_pretrained_encoder(files: Files, tmp_path: P
     assert isinstance(model, Classifier) and isinstance(pretrained, Classifier)
     assert model.src_tokenizer.to_bytes() == pretrained.src_tokenizer.to_bytes()
     assert model.labels == ["other one", "question"]
-    found = model.classify(["did the witch arrive ?", "the witch arrived ."])
-    assert [c.label for c in found] == ["question", "other one"]
-    assert sum(found[0].probabilities.values()) == pytest.approx(1.0)
+    results = model.classify(["did the witch arrive ?", "the witch arrived ."])
+    assert [c.label for c in results] == ["question", "other one"]
+    assert sum(results[0].probabilities.values()) == pytest.approx(1.0)
     alone = model.classify(["the witch arrived ."])[0].probabilities
-    assert alone["question"] == pytest.approx(found[1].probabilities["question"], abs=1e-5)
+    assert alone["question"] == pytest.approx(results[1].probabilities["question"], abs=1e-5)

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment and resumed ends with the same bits as one that was not."""
+"""A run that is killed and resumed ends with exactly the same weights as an uninterrupted one."""
 
 import hashlib
 import random
@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.command import environment, failed_in_one_line, regard, toy_files, train_arguments
 
-# Everything that has a state: BPE-dropout, dropout, EMA, accumulation, early-stopping counters, averaging.
+# All parts that have a state: BPE-dropout, dropout, EMA, accumulation, early-stopping counters, averaging.
 SETTINGS = (
     *("tokenizer.kind=bpe", "tokenizer.vocab_size=280", "tokenizer.dropout=0.1", "model.d_model=16", "model.d_ff=32"),
     *(
@@ -27,8 +27,8 @@ SETTINGS = (
     *("train.save_every=7", "train.log_every=5", "valid.every=30", "train.average_k=2", "valid.sentences=30"),
 )
 
-# The command line with a process that kills itself at its n-th fsync: in the middle of a save, mostly.
-DIES_AT_FSYNC = """
+# The command line in a process that kills itself at its n-th fsync, usually in the middle of a save.
+KILL_AT_FSYNC = """
 import os, signal, sys
 left, real = int(sys.argv.pop(1)), os.fsync
 def fsync(descriptor):
@@ -57,14 +57,14 @@ def uninterrupted(files: list[Path]) -> str:
 
 
 def digest(out: Path) -> str:
-    """Of the final weights and of every validation on the way."""
+    """Return a hash of the final weights and of all validations."""
     rows = (out / "metrics.jsonl").read_text().splitlines()
     steady = [row for row in rows if "tokens_per_second" not in row]
     return hashlib.sha256((out / "model.safetensors").read_bytes() + "\n".join(steady).encode()).hexdigest()
 
 
-def start(files: list[Path], out: Path, *, dies_at_fsync: int | None = None) -> subprocess.Popen[str]:
-    how = ["-m", "regard"] if dies_at_fsync is None else ["-c", DIES_AT_FSYNC, str(dies_at_fsync)]
+def start(files: list[Path], out: Path, *, kill_at_fsync: int | None = None) -> subprocess.Popen[str]:
+    how = ["-m", "regard"] if kill_at_fsync is None else ["-c", KILL_AT_FSYNC, str(kill_at_fsync)]
     command = [sys.executable, *how, *train_arguments(files, out, *SETTINGS), "--resume"]
     return subprocess.Popen(map(str, command), stderr=subprocess.PIPE, text=True, env=environment())
 
@@ -78,11 +78,11 @@ def wait_for_step(out: Path, step: int) -> None:
     pytest.fail(f"step {step} was not reached")
 
 
-def test_killed_at_random_moments_and_in_mid_save(files: list[Path], uninterrupted: str) -> None:
+def test_a_run_killed_at_random_moments_and_while_saving_can_be_resumed(files: list[Path], uninterrupted: str) -> None:
     out = files[0].parent / "killed"
     generator = random.Random(5)
-    for dies_at in (2, 9, 17, 30, 44):  # config, tokenizer, store, first and later checkpoints
-        process = start(files, out, dies_at_fsync=dies_at)
+    for kill_at in (2, 9, 17, 30, 44):  # config, tokenizer, store, first and later checkpoints
+        process = start(files, out, kill_at_fsync=kill_at)
         process.communicate(timeout=100)
         assert process.returncode == -signal.SIGKILL
     for step in (40, 70):
@@ -99,7 +99,7 @@ def test_killed_at_random_moments_and_in_mid_save(files: list[Path], uninterrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_leaves(files: list[Path], uninterrupted: str, number: signal.Signals) -> None:
+def test_a_signal_saves_and_stops(files: list[Path], uninterrupted: str, number: signal.Signals) -> None:
     out = files[0].parent / number.name
     process = start(files, out)
     wait_for_step(out, 25)
@@ -113,7 +113,7 @@ def test_a_signal_saves_and_leaves(files: list[Path], uninterrupted: str, number
     assert digest(out) == uninterrupted
 
 
-def test_resuming_refuses_other_options_and_other_data(files: list[Path], uninterrupted: str) -> None:
+def test_resuming_with_other_options_or_data_is_refused(files: list[Path], uninterrupted: str) -> None:
     out = files[0].parent / "whole"
     changed = regard(*train_arguments(files, out, *SETTINGS, "train.label_smoothing=0.2"), "--resume")
     assert "train.label_smoothing was 0.1" in failed_in_one_line(changed)
@@ -123,7 +123,7 @@ def test_resuming_refuses_other_options_and_other_data(files: list[Path], uninte
     assert finished.returncode == 0 and digest(out) == uninterrupted
 
 
-def test_a_diverging_run_stops_and_keeps_its_last_good_checkpoint(files: list[Path]) -> None:
+def test_a_diverging_run_stops_and_names_its_last_good_checkpoint(files: list[Path]) -> None:
     out = files[0].parent / "diverged"
     settings = ("train.steps=60", "train.lr=1e35", "train.warmup=40", "train.save_every=1", "train.log_every=5")
     stopped = regard(*train_arguments(files, out, *settings))

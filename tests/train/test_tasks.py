@@ -1,4 +1,4 @@
-"""The tasks beside translation, through the real command line."""
+"""All tasks except translation, on the command line."""
 
 import json
 import math
@@ -11,7 +11,12 @@ import regard as library
 from tests.cli.command import regard
 
 TEXT = "the cat sat on the mat.\nthe dog sat on the log.\n\n" * 120
-WRITES = ("model.decoder.n_layers=1", "model.decoder.d_model=32", "model.decoder.d_ff=64", "model.decoder.n_heads=2")
+SMALL_DECODER = (
+    "model.decoder.n_layers=1",
+    "model.decoder.d_model=32",
+    "model.decoder.d_ff=64",
+    "model.decoder.n_heads=2",
+)
 
 
 def settings(*options: str) -> list[str]:
@@ -19,21 +24,21 @@ def settings(*options: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A character model of a text that repeats itself, and the text."""
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A character-level model trained on a repetitive text, and the text."""
     folder = tmp_path_factory.mktemp("text")
     text = folder / "text.txt"
     text.write_text(TEXT, encoding="utf-8")
     out = folder / "run"
-    options = settings(*WRITES, "train.steps=150", "valid.every=75", "batch.tokens=512", "train.lr=1e-2")
+    options = settings(*SMALL_DECODER, "train.steps=150", "valid.every=75", "batch.tokens=512", "train.lr=1e-2")
     done = regard("train", text, "--recipe", "gpt-cpu", "--out", out, *options)
     assert done.returncode == 0, done.stderr
     assert "bits per byte" in done.stderr and "regard generate" in done.stdout
     return out, text
 
 
-def test_it_writes_on_from_a_prompt_and_the_same_seed_writes_the_same(writer: tuple[Path, Path]) -> None:
-    run, _ = writer
+def test_a_prompt_is_continued_and_the_same_seed_gives_the_same_text(language_model: tuple[Path, Path]) -> None:
+    run, _ = language_model
     arguments = ("generate", run, "--prompt", "the cat", "--max-new-tokens", "60", "--temperature", "0.2")
     first, again = regard(*arguments).stdout, regard(*arguments).stdout
     assert first == again and first.startswith("the cat sat on the ")
@@ -56,30 +61,32 @@ def test_it_writes_on_from_a_prompt_and_the_same_seed_writes_the_same(writer: tu
     assert beam.count("\tthe dog") == 2
 
 
-def test_texts_longer_than_the_context_go_on(writer: tuple[Path, Path]) -> None:
-    model = library.load(writer[0])
+def test_generated_text_can_be_longer_than_the_context(language_model: tuple[Path, Path]) -> None:
+    model = library.load(language_model[0])
     text = model.generate("the cat", max_new_tokens=200, temperature=0.2)  # the context is 64
     assert len(text) == 207 and "sat on the" in text[150:]
 
 
-def test_perplexity_counts_every_token_once_and_more_context_helps(writer: tuple[Path, Path], tmp_path: Path) -> None:
-    run, _ = writer
+def test_perplexity_includes_every_token_once_and_more_context_lowers_it(
+    language_model: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run, _ = language_model
     test = tmp_path / "test.txt"
     test.write_text(TEXT[:1000])
 
-    def judged(*more: str) -> dict[str, float]:
+    def evaluated(*more: str) -> dict[str, float]:
         done = regard("evaluate", run, test, "--json", *more)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    apart, sliding = judged(), judged("--stride", "16")
-    assert apart["tokens"] == 1001, "the end counts too"
+    apart, sliding = evaluated(), evaluated("--stride", "16")
+    assert apart["tokens"] == 1001, "EOS counts too"
     assert apart["perplexity"] == pytest.approx(math.exp(apart["loss"]))
     assert apart["bits_per_byte"] == pytest.approx(apart["loss"] * 1001 / math.log(2) / 1000)
     assert sliding["loss"] < apart["loss"]
 
 
-def test_labels(tmp_path: Path) -> None:
+def test_classification(tmp_path: Path) -> None:
     tsv = tmp_path / "labels.tsv"
     rows = [
         f"the {a} is {b}\t{'good' if b in ('fine', 'nice') else 'not so good'}"
@@ -105,13 +112,13 @@ def test_labels(tmp_path: Path) -> None:
         json.loads(line) for line in regard("classify", out, "--text", "the hen is bad", "--json").stdout.splitlines()
     ]
     assert row["label"] == "not so good" and row["probabilities"]["not so good"] > 0.5
-    judged = json.loads(regard("evaluate", out, tsv, "--json").stdout)
-    assert judged["accuracy"] == 100 and judged["f1"] == 100
+    scores = json.loads(regard("evaluate", out, tsv, "--json").stdout)
+    assert scores["accuracy"] == 100 and scores["f1"] == 100
     vectors = [json.loads(line) for line in regard("embed", out, stdin=b"the cat\nthe cat\n\n").stdout.splitlines()]
     assert len(vectors) == 3 and len(vectors[0]) == 32 and vectors[0] == vectors[1] != vectors[2]
 
 
-def test_captions(tmp_path: Path) -> None:
+def test_captioning(tmp_path: Path) -> None:
     data, out = tmp_path / "shapes", tmp_path / "run"
     assert regard("data", "shapes", data, "--size", "120").returncode == 0
     parts = [f"model.{part}.{o}" for part in ("encoder", "decoder") for o in ("n_layers=1", "d_model=32", "d_ff=64")]
@@ -120,22 +127,22 @@ def test_captions(tmp_path: Path) -> None:
         "train", data / "train.tsv", "--valid", data / "valid.tsv", "--recipe", "caption", "--out", out, *options
     )
     assert done.returncode == 0, done.stderr
-    picture = sorted((data / "pictures").glob("test-*.png"))[0]
-    text = regard("caption", out, picture).stdout.strip()
+    image = sorted((data / "pictures").glob("test-*.png"))[0]
+    text = regard("caption", out, image).stdout.strip()
     model = library.load(out)
     assert isinstance(model, library.Captioner)
-    [caption] = model.caption([picture], attention=True)
+    [caption] = model.caption([image], attention=True)
     assert caption.text == text
     assert caption.regions is not None and caption.regions.shape == (1, 4, len(caption.tokens) + 1, 6, 6)
     np.testing.assert_allclose(caption.regions.sum((-2, -1)), 1.0, atol=1e-5)
-    judged = regard("evaluate", out, data / "test.tsv", "--regions", data / "regions.jsonl", "--json")
-    assert judged.returncode == 0, judged.stderr
-    figures = json.loads(judged.stdout)
-    assert 0 < figures["attention_on_region"] <= figures["attention_best_head"] <= 100
+    evaluated = regard("evaluate", out, data / "test.tsv", "--regions", data / "regions.jsonl", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    values = json.loads(evaluated.stdout)
+    assert 0 < values["attention_on_region"] <= values["attention_best_head"] <= 100
 
 
-def test_mistakes_give_one_line(writer: tuple[Path, Path], tmp_path: Path) -> None:
-    run, text = writer
+def test_user_errors_are_one_line(language_model: tuple[Path, Path], tmp_path: Path) -> None:
+    run, text = language_model
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n")
     empty = tmp_path / "empty.txt"

@@ -1,4 +1,4 @@
-"""The update of the weights: what must not change it does not."""
+"""The update of the weights does not depend on how it is computed."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.conftest import tiny_model
 def trained(
     folder: Path, steps: int = 3, tokens: int = 256, dropout: float = 0.0, device: str = "cpu", **options: object
 ) -> dict[str, torch.Tensor]:
-    """The weights of a small model after some updates."""
+    """Return the weights of a small model after some updates."""
     generator = np.random.default_rng(0)
     rows = [[generator.integers(6, 40, generator.integers(2, 8)).tolist() for _ in range(192)] for _ in range(2)]
     batches = PairBatches(pair_store_from(*rows), np.arange(192), BatchConfig(tokens=tokens, workers=0), seed=1)
@@ -39,33 +39,35 @@ def assert_close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], 
         torch.testing.assert_close(tensor, right[name], rtol=0, atol=tolerance)
 
 
-@pytest.mark.filterwarnings("ignore")  # the compiler's own
+@pytest.mark.filterwarnings("ignore")  # of the compiler
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-def test_compiled_is_eager(tmp_path: Path) -> None:
+def test_compiled_updates_equal_eager_ones(tmp_path: Path) -> None:
     torch.compiler.reset()
     assert_close(trained(tmp_path, r_drop=1.0, compile=True), trained(tmp_path, r_drop=1.0), 1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_recorded_is_eager(tmp_path: Path) -> None:
+def test_cuda_graphs_equal_eager_updates(tmp_path: Path) -> None:
     on_gpu = {"device": "cuda", "precision": "fp32", "steps": 6}
     assert_close(trained(tmp_path, **on_gpu, cuda_graphs=True), trained(tmp_path, **on_gpu), 1e-6)  # type: ignore[arg-type]
     one, other = (trained(tmp_path, **on_gpu, dropout=0.3, cuda_graphs=True, seed=s) for s in (1, 2))  # type: ignore[arg-type]
-    assert not all(torch.equal(tensor, other[name]) for name, tensor in one.items()), "replayed dropout is drawn anew"
+    assert not all(torch.equal(tensor, other[name]) for name, tensor in one.items()), (
+        "replayed graphs draw new dropout masks"
+    )
 
 
 def test_r_drop_without_dropout_changes_nothing(tmp_path: Path) -> None:
     assert_close(trained(tmp_path, r_drop=5.0), trained(tmp_path), 1e-6)
 
 
-def test_accumulated_batches_are_one_larger_batch(tmp_path: Path) -> None:
-    """All 192 pairs in one update: cut into batches of any size, they give the same gradient."""
+def test_accumulated_batches_equal_one_larger_batch(tmp_path: Path) -> None:
+    """192 pairs in one update have the same gradient in batches of any size."""
     whole = trained(tmp_path, steps=1, tokens=8 * 192)
     parts = 192 * 8 // 256
     assert_close(trained(tmp_path, steps=1, tokens=256, accumulate=parts), whole, 1e-7)
 
 
-def test_randomness_is_a_function_of_the_seed_alone(tmp_path: Path) -> None:
+def test_randomness_depends_only_on_the_seed(tmp_path: Path) -> None:
     first, again = trained(tmp_path, dropout=0.3), trained(tmp_path, dropout=0.3)
     assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
     other = trained(tmp_path, dropout=0.3, seed=2)

@@ -19,7 +19,7 @@ from regard.text.vocab import BOS, MASK, PAD, SPECIALS
 _PREDICTED = 0.15
 _MASKED, _RANDOM = 0.8, 0.1
 
-Ids = NDArray[np.int64]
+IdArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Blocks(Batches):
     config: BatchConfig
     seed: int
     context: int
-    _plans: dict[int, list[Ids]] = field(default_factory=dict, repr=False)
+    _plans: dict[int, list[IdArray]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.context < 1:
@@ -58,7 +58,7 @@ class _Blocks(Batches):
         least = (len(self.store) - self.context + 1) // self.context
         return max(1, min(self.config.tokens // self.context, least))
 
-    def _plan(self, epoch: int) -> list[Ids]:
+    def _plan(self, epoch: int) -> list[IdArray]:
         """Return the positions at which the blocks of each batch start."""
         generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
         spare = len(self.store) - self.context
@@ -67,7 +67,7 @@ class _Blocks(Batches):
         n_batches = len(starts) // self.n_rows
         return list(starts[: n_batches * self.n_rows].reshape(n_batches, self.n_rows))
 
-    def blocks(self, starts: Ids) -> Ids:
+    def blocks(self, starts: IdArray) -> IdArray:
         """Return the blocks at the positions [B] as [B, context]."""
         return self.store.ids[starts[:, None] + np.arange(self.context)].astype(np.int64)
 
@@ -78,7 +78,7 @@ class TextBatches(_Blocks):
     src [B, 0]; tgt_in [B, context]: BOS and the block without its last id; tgt_out [B, context]: the block.
     """
 
-    def _collate(self, rows: Ids, epoch: int, index: int) -> Batch:
+    def _collate(self, rows: IdArray, epoch: int, index: int) -> Batch:
         blocks = self.blocks(rows)
         return Batch(_empty(len(rows)), torch.from_numpy(_shift_right(blocks)), torch.from_numpy(blocks))
 
@@ -90,7 +90,7 @@ class MaskedBatches(_Blocks):
     the positions to predict, PAD at the others. A block that has an ordinary token has at least one to predict.
     """
 
-    def _collate(self, rows: Ids, epoch: int, index: int) -> Batch:
+    def _collate(self, rows: IdArray, epoch: int, index: int) -> Batch:
         blocks = self.blocks(rows)
         generator = np.random.default_rng([self.seed, epoch, index])
         ordinary = blocks >= len(SPECIALS)
@@ -103,7 +103,7 @@ class MaskedBatches(_Blocks):
         return Batch(torch.from_numpy(src), _empty(len(rows)), torch.from_numpy(tgt_out))
 
 
-def windows(ids: NDArray[Any], context: int, stride: int) -> Iterator[tuple[Ids, Ids]]:
+def windows(ids: NDArray[Any], context: int, stride: int) -> Iterator[tuple[IdArray, IdArray]]:
     """Yield (tgt_in, tgt_out), each [context], such that every id of the text is a target exactly once.
 
     Each window starts `stride` ids after the previous one, and ids that an earlier window predicts are PAD in its
@@ -124,7 +124,7 @@ def windows(ids: NDArray[Any], context: int, stride: int) -> Iterator[tuple[Ids,
             return
 
 
-def _shift_right(blocks: Ids) -> Ids:
+def _shift_right(blocks: IdArray) -> IdArray:
     """[B, T] → [B, T]: BOS followed by all but the last id."""
     return np.concatenate([np.full((len(blocks), 1), BOS), blocks[:, :-1]], axis=1)
 
