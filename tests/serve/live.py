@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from regard.serve.app import make_app
 from regard.serve.guard import Access
-from regard.serve.header_timeout import Patient
+from regard.serve.header_timeout import HeaderTimeoutProtocol
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
 
@@ -23,7 +23,9 @@ def serving(
     """(its address, the application)"""
     registry = Registry.open([Path(f"{name}={folder}") for name, folder in models.items()], "cpu")
     app = make_app(registry, Access(frozenset({"127.0.0.1"}), token), limits)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, http=Patient, log_level="warning", ws="none"))
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, http=HeaderTimeoutProtocol, log_level="warning", ws="none")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

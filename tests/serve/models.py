@@ -10,46 +10,51 @@ from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 
 LETTERS = "a b c d e f g h i j k l m n o p"
+WIDTH = {"d_model": 16, "dropout": 0.0}
+STACK = {"kind": "transformer", **WIDTH, "n_heads": 4, "d_ff": 32, "n_layers": 2}
 
 
 def toy_models(folder: Path) -> dict[str, Path]:
     """toy: a Transformer, rnn: with scaled dot-product attention, text: a language model"""
-    width = {"d_model": 16, "dropout": 0.0}
-    stack = {**width, "n_heads": 4, "d_ff": 32, "n_layers": 2}
-    rnn = {"kind": "rnn", **width}
-    configs: dict[str, tuple[dict[str, object], TaskName]] = {
-        "toy": ({"kind": "transformer", **stack}, "translate"),
-        "rnn": (
-            {"kind": "encoder-decoder", "encoder": rnn, "decoder": {**rnn, "attention": "scaled-dot"}},
-            "translate",
-        ),
-        "text": ({"kind": "decoder", "decoder": {"kind": "transformer", **stack}}, "text"),
+    rnn = {"kind": "rnn", **WIDTH}
+    attending = {**rnn, "attention": "scaled-dot"}
+    return {
+        "toy": save_toy(folder / "toy", STACK),
+        "rnn": save_toy(folder / "rnn", {"kind": "encoder-decoder", "encoder": rnn, "decoder": attending}),
+        "text": save_toy(folder / "text", {"kind": "decoder", "decoder": STACK}, "text"),
     }
-    return {name: _saved(folder / name, config, task) for name, (config, task) in configs.items()}
-
-
-def _saved(folder: Path, options: dict[str, object], task: TaskName) -> Path:
-    torch.manual_seed(1)
-    words = train_tokenizer([LETTERS], TokenizerConfig(kind="word", vocab_size=40))
-    config = models.parse_config(options)
-    model = models.build(config, words.size)
-    with torch.no_grad():
-        model.output.weight.mul_(4.0)  # probabilities that are far from uniform
-    bundle = Bundle(model.eval(), config, TokenizerPair(words, words), ("src", "tgt"), DecodeConfig(), task, 64)
-    bundle.save(folder, "toy")
-    return folder
 
 
 def toy_captioner(folder: Path) -> Path:
-    sight = {
-        "kind": "image",
-        "size": 16,
-        "patch": 8,
-        "d_model": 16,
-        "n_heads": 4,
-        "d_ff": 32,
-        "n_layers": 1,
-        "dropout": 0.0,
-    }
-    voice = {"kind": "transformer", "d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2, "dropout": 0.0}
-    return _saved(folder, {"kind": "encoder-decoder", "encoder": sight, "decoder": voice}, "caption")
+    encoder = {**STACK, "kind": "image", "size": 16, "patch": 8, "n_layers": 1}
+    return save_toy(folder, {"kind": "encoder-decoder", "encoder": encoder, "decoder": STACK}, "caption")
+
+
+def toy_state_space(folder: Path) -> Path:
+    """A translator whose encoder is a state space, from which no token can be hidden"""
+    encoder = {"kind": "ssm", **WIDTH, "d_ff": 32, "n_layers": 2}
+    return save_toy(folder, {"kind": "encoder-decoder", "encoder": encoder, "decoder": STACK})
+
+
+def toy_linear(folder: Path) -> Path:
+    """A translator whose decoder has linear self-attention"""
+    decoder = {**STACK, "attention": "linear"}
+    return save_toy(folder, {"kind": "encoder-decoder", "encoder": STACK, "decoder": decoder})
+
+
+def toy_decoder_only(folder: Path) -> Path:
+    """A translator that reads the source as the start of its text"""
+    return save_toy(folder, {"kind": "decoder", "decoder": STACK})
+
+
+def save_toy(folder: Path, options: dict[str, object], task: TaskName = "translate", tokenizer: str = "word") -> Path:
+    torch.manual_seed(1)
+    vocabulary = train_tokenizer([LETTERS], TokenizerConfig.parse({"kind": tokenizer, "vocab_size": 40}))
+    config = models.parse_config(options)
+    model = models.build(config, vocabulary.size)
+    with torch.no_grad():
+        model.output.weight.mul_(4.0)  # probabilities that are far from uniform
+    tokenizers = TokenizerPair(vocabulary, vocabulary)
+    bundle = Bundle(model.eval(), config, tokenizers, ("src", "tgt"), DecodeConfig(), task, 64)
+    bundle.save(folder, "toy")
+    return folder

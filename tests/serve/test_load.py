@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 import regard as library
-from regard.serve import header_timeout as patient
+from regard.serve import header_timeout
 from regard.serve.limits import Limits
-from regard.serve.queue import Queue
+from regard.serve.queue import JobQueue
 from tests.serve.live import serving
 from tests.serve.models import LETTERS, toy_models
 
@@ -45,7 +45,7 @@ def test_answers_do_not_depend_on_neighbours(models: dict[str, Path]) -> None:
 
     with serving({"toy": models["toy"]}) as (address, app):
         assert asyncio.run(ask_all(address)) == alone
-        assert app.state.desk.queue.batches < len(texts), "some were decoded together"
+        assert app.state.dispatcher.queue.batches < len(texts), "some were decoded together"
 
 
 def test_overload_is_refused_and_over_at_once(models: dict[str, Path]) -> None:
@@ -74,7 +74,7 @@ def test_overload_is_refused_and_over_at_once(models: dict[str, Path]) -> None:
 
     with serving({"toy": models["toy"]}, limits) as (address, app):
         seen = asyncio.run(storm(address, 3.0))
-        assert app.state.desk.queue.depth == 0
+        assert app.state.dispatcher.queue.depth == 0
     codes = {code for code, _ in seen}
     assert codes <= {200, 429, 504} and {200, 429} <= codes
     times = sorted(t for code, t in seen if code == 200)
@@ -93,7 +93,7 @@ def test_clients_that_leave_take_their_work_with_them(models: dict[str, Path]) -
                 await asyncio.gather(*(one(client) for _ in range(20)), return_exceptions=True)
 
     with serving({"text": models["text"]}, Limits(queue=1000)) as (address, app):
-        queue: Queue = app.state.desk.queue
+        queue: JobQueue = app.state.dispatcher.queue
         asyncio.run(leave(address, 500))
         until = time.monotonic() + 20
         while queue.depth and time.monotonic() < until:
@@ -104,7 +104,7 @@ def test_clients_that_leave_take_their_work_with_them(models: dict[str, Path]) -
 
 
 def test_a_head_that_never_ends_ends_the_connection(models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patient, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(header_timeout, "HEAD_SECONDS", 0.3)
     with serving({"toy": models["toy"]}) as (address, _):
         host, port = address.removeprefix("http://").split(":")
         slow = [socket.create_connection((host, int(port))) for _ in range(50)]

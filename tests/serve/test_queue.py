@@ -1,88 +1,105 @@
-"""The queue keeps its promises to those who wait: a bound of time, room when others leave, no neighbours' faults."""
+"""The queue: time limits, room for others when a client leaves, errors of one job only, closing."""
 
 import asyncio
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from regard.serve.jobs import Task
 from regard.serve.limits import Limits
-from regard.serve.queue import Full, Job, Queue, TooLate
+from regard.serve.queue import FunctionJob, JobQueue, JobTimeout, QueuedJob, QueueFull
 
 LIMITS = Limits(queue=3, queue_seconds=0.3, linger_seconds=0.05)
 PATIENT = LIMITS.model_copy(update={"queue_seconds": 5.0})
 
 
 @dataclass(frozen=True)
-class Sum:
-    """Done together, and one of them impossible"""
+class AddOne:
+    """Jobs that run in one batch, which fails if one of the numbers is negative"""
 
     number: int
-    kind = "sum"
+    batch_key = "add"
     size = 1
 
-    def run(self, jobs: Sequence[Job]) -> list[Any]:
-        if any(job.work.number < 0 for job in jobs):
+    def run(self, batch: Sequence[QueuedJob]) -> list[int | None]:
+        if any(queued.job.number < 0 for queued in batch):
             raise ValueError("a negative number")
-        return [job.work.number + 1 for job in jobs]
+        return [queued.job.number + 1 for queued in batch]
 
 
-def busy(seconds: float) -> Task:
-    return Task(lambda job: time.sleep(seconds) or "done")
+def sleep(seconds: float) -> FunctionJob[str]:
+    return FunctionJob(lambda queued: time.sleep(seconds) or "done")  # type: ignore[func-returns-value]
 
 
-def test_who_waits_too_long_is_told_so_while_the_worker_is_busy() -> None:
-    async def scene() -> float:
-        queue = Queue(LIMITS)
-        first = asyncio.ensure_future(queue.put([busy(1.5)]))
+def test_a_job_that_waits_too_long_fails_while_the_worker_is_busy() -> None:
+    async def run() -> float:
+        queue = JobQueue(LIMITS)
+        first = asyncio.ensure_future(queue.put([sleep(1.5)]))
         await asyncio.sleep(0.15)
         start = time.monotonic()
-        with pytest.raises(TooLate):
-            await queue.put([busy(0)])
+        with pytest.raises(JobTimeout):
+            await queue.put([sleep(0)])
         waited = time.monotonic() - start
         assert await first == ["done"]
         return waited
 
-    assert asyncio.run(scene()) < 1.0
+    assert asyncio.run(run()) < 1.0
 
 
-def test_who_leaves_makes_room() -> None:
-    async def scene() -> None:
-        queue = Queue(PATIENT)
-        first = asyncio.ensure_future(queue.put([busy(0.4)]))
+def test_clients_that_leave_make_room() -> None:
+    async def run() -> None:
+        queue = JobQueue(PATIENT)
+        first = asyncio.ensure_future(queue.put([sleep(0.4)]))
         await asyncio.sleep(0.15)
-        others = [asyncio.ensure_future(queue.put([busy(0)])) for _ in range(2)]
+        others = [asyncio.ensure_future(queue.put([sleep(0)])) for _ in range(2)]
         await asyncio.sleep(0.01)
-        with pytest.raises(Full):
-            queue.submit([busy(0)])
+        with pytest.raises(QueueFull):
+            queue.submit([sleep(0)])
         for other in others:
             other.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         assert queue.depth == 1
-        assert await asyncio.gather(first, queue.put([busy(0)])) == [["done"], ["done"]]
+        assert await asyncio.gather(first, queue.put([sleep(0)])) == [["done"], ["done"]]
 
-    asyncio.run(scene())
-
-
-def test_a_neighbours_fault_is_its_own() -> None:
-    async def scene() -> list[Any]:
-        queue = Queue(PATIENT)
-        asked = (queue.put([Sum(n)]) for n in (1, -1, 2))
-        return list(await asyncio.gather(*asked, return_exceptions=True))
-
-    one, fault, two = asyncio.run(scene())
-    assert (one, two) == ([2], [3]) and isinstance(fault, ValueError)
+    asyncio.run(run())
 
 
-def test_what_nobody_waits_for_is_not_done() -> None:
+def test_an_error_fails_only_the_job_that_caused_it() -> None:
+    async def run() -> list[object]:
+        queue = JobQueue(PATIENT)
+        requests = (queue.put([AddOne(number)]) for number in (1, -1, 2))
+        return list(await asyncio.gather(*requests, return_exceptions=True))
+
+    one, error, two = asyncio.run(run())
+    assert (one, two) == ([2], [3]) and isinstance(error, ValueError)
+
+
+def test_a_job_without_a_client_is_not_run() -> None:
     done = threading.Event()
-    queue = Queue(LIMITS)
-    [job] = queue.submit([Task(lambda job: done.set())])
-    job.gone.set()
-    with pytest.raises(TooLate):
-        job.result.result(2)
+    queue = JobQueue(LIMITS)
+    [queued] = queue.submit([FunctionJob(lambda queued: done.set())])
+    queued.abandoned.set()
+    with pytest.raises(JobTimeout):
+        queued.result.result(2)
     assert not done.is_set()
+
+
+def test_closing_refuses_waiting_jobs_and_finishes_the_running_one() -> None:
+    async def run() -> list[object]:
+        queue = JobQueue(PATIENT)
+        running = asyncio.ensure_future(queue.put([sleep(0.4)]))
+        await asyncio.sleep(0.15)
+        waiting = [asyncio.ensure_future(queue.put([sleep(0)])) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(queue.close)
+        results = list(await asyncio.gather(running, *waiting, return_exceptions=True))
+        assert queue.depth == 0
+        with pytest.raises(QueueFull):
+            queue.submit([sleep(0)])
+        return results
+
+    running, *waiting = asyncio.run(run())
+    assert running == ["done"]
+    assert [type(error) for error in waiting] == [QueueFull, QueueFull]

@@ -52,7 +52,7 @@ def serve(
     except ImportError:
         raise UserError("serving needs packages: pip install 'regard[serve]'") from None
     from regard.serve.guard import Access
-    from regard.serve.header_timeout import Patient
+    from regard.serve.header_timeout import HeaderTimeoutProtocol
     from regard.serve.limits import Limits
     from regard.serve.registry import Registry
 
@@ -70,7 +70,12 @@ def serve(
     address = f"http://{host}:{listener.getsockname()[1]}/" + ("?token=…" if token else "")
     print_line(f"{', '.join(model.name for model in registry)}: {address}")
     config = uvicorn.Config(
-        asgi_app, http=Patient, ws="none", log_level="warning", server_header=False, timeout_graceful_shutdown=10
+        asgi_app,
+        http=HeaderTimeoutProtocol,
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=10,
     )
     uvicorn.Server(config).run(sockets=[listener])
 

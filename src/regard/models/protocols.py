@@ -111,3 +111,7 @@ class Decoder(Protocol[DecoderStateT]):
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         """Attention of kind "decoder" (self) or "cross", one module per layer."""
         ...
+
+    def state_size(self, n_tokens: int) -> int:
+        """Numbers that the state holds per hypothesis after `n_tokens`; the source is not counted."""
+        ...

@@ -1,1 +1,1 @@
-"""Models behind HTTP: an API that existing clients speak, and a page on which to see a model think."""
+"""Models over HTTP: the page's own API, the APIs of LibreTranslate and OpenAI, and the page."""

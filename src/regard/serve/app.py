@@ -1,86 +1,92 @@
-"""The application: routes behind a guard, one queue, one worker."""
+"""The application: routes behind a guard, one queue for the models and one for large responses."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from fastapi import FastAPI
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi import FastAPI, Response
+from fastapi.responses import FileResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 
 from regard import __version__
-from regard.serve.dispatch import Desk
-from regard.serve.errors import add_handlers
+from regard.serve.dispatch import Dispatcher
+from regard.serve.errors import InternalErrors, add_error_handlers
 from regard.serve.guard import Access, Guard
 from regard.serve.limits import Limits
-from regard.serve.queue import Queue
+from regard.serve.openapi_document import add_document
 from regard.serve.registry import Registry
-from regard.serve.routes import libretranslate, openai, v1
-from regard.serve.routes import trace as tracing
-from regard.serve.trace_store import Traces
+from regard.serve.routes import libretranslate, openai, trace, v1
+from regard.serve.schemas.health import HealthResponse, ReadyResponse
+from regard.serve.trace_store import TraceStore
 
 STATIC = Path(__file__).parent / "static"
 
 
 def make_app(registry: Registry, access: Access, limits: Limits | None = None) -> FastAPI:
     limits = limits or Limits()
-    desk, traces = Desk(registry, Queue(limits), limits), Traces(limits)
+    dispatcher, store = Dispatcher(registry, limits), TraceStore(limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.queue.close()
+        dispatcher.close()
 
     app = FastAPI(title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.desk = desk
-    add_handlers(app)
-    _add_health(app, desk, traces)
-    app.include_router(openai.router(desk, int(time.time())))
-    app.include_router(v1.router(desk))
-    app.include_router(tracing.router(desk, traces))
-    app.include_router(libretranslate.router(desk))
+    app.state.dispatcher = dispatcher
+    add_error_handlers(app)
+    add_document(app)
+    _add_health(app, dispatcher, store)
+    app.include_router(v1.router(dispatcher))
+    app.include_router(trace.router(dispatcher, store))
+    app.include_router(openai.router(dispatcher))
+    app.include_router(libretranslate.router(dispatcher))
     if STATIC.is_dir():
         _add_page(app)
+    app.add_middleware(InternalErrors)
     app.add_middleware(Guard, access=access, limits=limits)
     return app
 
 
 def _add_page(app: FastAPI) -> None:
-    """The built page. Its files are named here: a mount at the root would answer for every route that there is not."""
+    """Add one route per file of the built page: a mount at the root would answer for unknown routes too."""
     app.mount("/assets", StaticFiles(directory=STATIC / "assets"), name="assets")
     for path in STATIC.iterdir():
         if path.suffix in (".html", ".svg"):
             route = "/" if path.name == "index.html" else f"/{path.name}"
-            app.get(route, include_in_schema=False)(partial(_file, path))
+            app.get(route, include_in_schema=False)(partial(_send_file, path))
 
 
-async def _file(path: Path) -> FileResponse:
+async def _send_file(path: Path) -> FileResponse:
     return FileResponse(path, headers={"cache-control": "no-cache"})
 
 
-def _add_health(app: FastAPI, desk: Desk, traces: Traces) -> None:
+def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None:
+    queue = dispatcher.queue
+
     @app.get("/healthz", tags=["health"])
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    async def healthz() -> HealthResponse:
+        """Whether the server runs"""
+        return HealthResponse()
 
-    @app.get("/readyz", tags=["health"])
-    async def readyz() -> Any:
-        full = desk.queue.depth >= desk.limits.queue
-        return JSONResponse({"status": "busy" if full else "ready"}, 503 if full else 200)
+    @app.get("/readyz", tags=["health"], responses={503: {"model": ReadyResponse}})
+    async def readyz(response: Response) -> ReadyResponse:
+        """Whether the queue has room"""
+        if queue.depth < dispatcher.limits.queue:
+            return ReadyResponse(status="ready")
+        response.status_code = 503
+        return ReadyResponse(status="busy")
 
-    @app.get("/metrics", tags=["health"])
+    @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
     async def metrics() -> PlainTextResponse:
-        queue = desk.queue
-        rows = {
+        """Counters in the format of Prometheus"""
+        metrics = {
             ("regard_queue_depth", "gauge"): queue.depth,
             ("regard_texts_total", "counter"): queue.done,
             ("regard_batches_total", "counter"): queue.batches,
             ("regard_refused_total", "counter"): queue.refused,
             ("regard_given_up_total", "counter"): queue.given_up,
-            ("regard_traces", "gauge"): len(traces),
+            ("regard_traces", "gauge"): len(store),
         }
-        lines = [f"# TYPE {name} {kind}\n{name} {value}\n" for (name, kind), value in rows.items()]
+        lines = [f"# TYPE {name} {kind}\n{name} {value}\n" for (name, kind), value in metrics.items()]
         return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")

@@ -1,95 +1,143 @@
-"""Where routes and queue meet: a request waits for its work and stops waiting when the client leaves."""
+"""Between routes and queue: find the model, check the text, run jobs while the client is connected."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from fastapi import Request
 
-from regard.pipelines.translator import Translator
+from regard.pipelines.base import Pipeline
 from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
-from regard.serve.queue import Queue, Work
-from regard.serve.registry import Registry, Served
+from regard.serve.queue import Job, JobQueue
+from regard.serve.registry import OtherT, Registry, ServedModel
+from regard.text.tokenizer import Tokenizer
 
-T = TypeVar("T")
-_LOOK = 0.05  # seconds between two looks at whether the client is still there
+R = TypeVar("R")
+_POLL_SECONDS = 0.05  # between two checks whether the client is still connected
 
 
 @dataclass(frozen=True)
-class Desk:
-    registry: Registry
-    queue: Queue
-    limits: Limits
+class JobUpdate:
+    """New text of a job that runs"""
 
-    def served(self, name: str | None, kind: type[Any] = object) -> Served:
-        """The model of that name, or the only one of its kind where none is named"""
-        fitting = self.registry.of_kind(kind)
-        if name is None and len(fitting) == 1:
-            return fitting[0]
+    text: str
+
+
+@dataclass(frozen=True)
+class JobDone(Generic[R]):
+    result: R
+
+
+@dataclass(frozen=True)
+class JobFailed:
+    error: BaseException
+
+
+class Dispatcher:
+    def __init__(self, registry: Registry, limits: Limits) -> None:
+        self.registry = registry
+        self.limits = limits
+        self.queue = JobQueue(limits, "decode")
+        """Everything that runs a model"""
+        self.export_queue = JobQueue(limits, "export")
+        """Serialising tensors, which need not wait for the models"""
+
+    def find(self, name: str | None) -> ServedModel[Pipeline]:
+        """Return the model of that name; without a name, the only model."""
         if name is None:
-            raise ApiError(422, "Invalid request", "model is missing: there are several, see /v1/models")
-        if name not in self.registry:
+            return _only(list(self.registry.models.values()), "model")
+        if name not in self.registry.models:
             raise ApiError(404, "Not found", "there is no model of that name, see /v1/models")
-        if not isinstance(self.registry[name].pipeline, kind):
-            raise ApiError(422, "Invalid request", f"that model is no {kind.__name__.lower()}")
-        return self.registry[name]
+        return self.registry.models[name]
 
-    def check_text(self, served: Served, text: str) -> None:
-        """Bounds of a text, before anything is done with it"""
+    def find_kind(self, name: str | None, kind: type[OtherT]) -> ServedModel[OtherT]:
+        """Like `find`, among the models whose pipelines are of that class."""
+        if name is None:
+            return _only(self.registry.of_kind(kind), kind.noun)
+        served = self.find(name)
+        if (narrowed := served.narrow(kind)) is None:
+            raise ApiError(422, "Invalid request", f"that model is not a {kind.noun} but a {served.pipeline.noun}")
+        return narrowed
+
+    def check_text(self, served: ServedModel[Pipeline], text: str) -> None:
+        """Refuse a text that is too long for the server or for the model."""
+        self._check_length(served, text, served.pipeline.src_tokenizer)
+
+    def check_prefix(self, served: ServedModel[Pipeline], prefix: str) -> None:
+        """Refuse a start of the output that is too long."""
+        self._check_length(served, prefix, served.pipeline.tgt_tokenizer)
+
+    def _check_length(self, served: ServedModel[Pipeline], text: str, tokenizer: Tokenizer) -> None:
         if len(text) > self.limits.chars:
             raise ApiError(413, "Content too large", f"a text may have {self.limits.chars:,} characters")
-        pipeline = served.pipeline
-        if not text:
-            return
-        tokenizer = pipeline.src_tokenizer
-        n = len(tokenizer.encode([text])[0])
-        room = self.limits.tokens if not isinstance(pipeline, Translator) else min(self.limits.tokens, _room(served))
-        if n > room:
-            raise ApiError(413, "Content too large", f"a text may have {room:,} tokens")
+        most, max_input = self.limits.tokens, served.pipeline.max_input_tokens
+        # Of a text that is too long for the model, a language model reads the end and a classifier the beginning.
+        if served.pipeline.noun == "translator" and max_input is not None:
+            most = min(most, max_input)
+        if text and len(tokenizer.encode([text])[0]) > most:
+            raise ApiError(413, "Content too large", f"a text may have {most:,} tokens")
 
-    async def do(self, request: Request, works: Sequence[Work]) -> list[Any]:
-        return await while_connected(request, self.queue.put(works))
+    async def run(self, request: Request, jobs: Sequence[Job[R]]) -> list[R]:
+        """Return the results of jobs that run a model."""
+        return await while_connected(request, self.queue.put(jobs))
 
-    async def stream(self, work: Callable[[Callable[[Any], None]], Work]) -> AsyncIterator[tuple[str, Any]]:
-        """("said", what) as the work says it, and at the end ("done", result) or ("failed", error)"""
-        loop, said = asyncio.get_running_loop(), asyncio.Queue[tuple[str, Any]]()
+    async def export(self, request: Request, job: Job[R]) -> R:
+        """Return the result of a job that serialises tensors."""
+        [result] = await while_connected(request, self.export_queue.put([job]))
+        return result
 
-        def say(what: Any) -> None:
-            loop.call_soon_threadsafe(said.put_nowait, ("said", what))
+    async def stream(
+        self, make_job: Callable[[Callable[[str], None]], Job[R]]
+    ) -> AsyncIterator[JobUpdate | JobDone[R] | JobFailed]:
+        """Yield what a job reports, and at last its result or its error.
 
-        task = asyncio.ensure_future(self.queue.put([work(say)]))
-        task.add_done_callback(lambda done: said.put_nowait(_ending(done)))
+        `make_job` gets the function that the job must call to report. A caller that stops reading cancels the job.
+        """
+        loop = asyncio.get_running_loop()
+        events = asyncio.Queue[JobUpdate | JobDone[R] | JobFailed]()
+
+        def report(text: str) -> None:
+            loop.call_soon_threadsafe(events.put_nowait, JobUpdate(text))
+
+        task = asyncio.ensure_future(self.queue.put([make_job(report)]))
+        task.add_done_callback(lambda done: events.put_nowait(_outcome(done)))
         try:
             while True:
-                kind, what = await said.get()
-                yield kind, what
-                if kind != "said":
+                event = await events.get()
+                yield event
+                if not isinstance(event, JobUpdate):
                     return
         finally:
             task.cancel()
 
+    def close(self) -> None:
+        self.queue.close()
+        self.export_queue.close()
 
-def _ending(done: "asyncio.Future[list[Any]]") -> tuple[str, Any]:
+
+def _only(models: Sequence[ServedModel[OtherT]], noun: str) -> ServedModel[OtherT]:
+    if not models:
+        raise ApiError(422, "Invalid request", f"this server has no {noun}, see /v1/models")
+    if len(models) > 1:
+        raise ApiError(422, "Invalid request", f"model is missing: there is more than one {noun}, see /v1/models")
+    return models[0]
+
+
+def _outcome(done: "asyncio.Future[list[R]]") -> JobDone[R] | JobFailed:
     if done.cancelled():
-        return "failed", asyncio.CancelledError()
+        return JobFailed(asyncio.CancelledError())
     error = done.exception()
-    return ("failed", error) if error else ("done", done.result()[0])
+    return JobFailed(error) if error else JobDone(done.result()[0])
 
 
-def _room(served: Served) -> int:
-    """Tokens of a source that the model has positions for"""
-    longest = served.model.max_len
-    return 1 << 30 if longest is None else longest - 2
-
-
-async def while_connected(request: Request, waiting: Awaitable[T]) -> T:
-    """The result, unless the client leaves first: then the waiting is cancelled, and with it the work."""
-    task = asyncio.ensure_future(waiting)
+async def while_connected(request: Request, result: Awaitable[R]) -> R:
+    """Wait for a result. If the client disconnects first, cancel the waiting and with it the job."""
+    task = asyncio.ensure_future(result)
     try:
         while True:
-            done, _ = await asyncio.wait([task], timeout=_LOOK)
+            done, _ = await asyncio.wait([task], timeout=_POLL_SECONDS)
             if done:
                 return task.result()
             if await request.is_disconnected():

@@ -1,28 +1,21 @@
-"""What every request passes before any route sees it: host, token, size, time. Closed unless it is opened."""
+"""Checks before any route: host name, access token, size and time of the body."""
 
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-OPEN = ("/healthz", "/readyz", "/health")
-"""Routes that say nothing but whether the server lives"""
+PUBLIC_PATHS = ("/healthz", "/readyz", "/health")
+"""Paths that need no token; they only tell whether the server runs"""
 COOKIE = "regard_token"
 BODY_SECONDS = 10.0
 HEADERS = {
@@ -33,82 +26,86 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+"""Added to every response"""
 
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask."""
+    """Who may use the server."""
 
     hosts: frozenset[str]
-    """Names under which the server may be asked; another one is a page elsewhere that was led here (DNS rebinding)"""
+    """Host names that requests may have; any other may be DNS rebinding by a foreign page. "*" allows all"""
     token: str | None = None
-    """Needed with every request if there is one: `Authorization: Bearer …`, or the cookie that `/?token=…` leaves"""
+    """If set, every request needs it: `Authorization: Bearer …`, or the cookie that `/?token=…` sets"""
 
 
 class Guard:
-    def __init__(self, app: App, access: Access, limits: Limits) -> None:
+    """Middleware that refuses a request unless `Access` and `Limits` allow it."""
+
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
         self.app = app
-        self.access = access
+        self.hosts = {host.lower() for host in access.hosts}
+        self.token = access.token
         self.limits = limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        if scope["type"] != "http":  # there are no sockets here
+        if scope["type"] != "http":  # there are no web sockets here
             return
         send = _with_headers(send)
         try:
             headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
             self._check_host(headers)
-            if scope["path"] not in OPEN:
-                if (entry := self._entry(scope)) is not None:
-                    await entry(scope, receive, send)
+            if scope["path"] not in PUBLIC_PATHS:
+                if (login := self._login(scope)) is not None:
+                    await login(scope, receive, send)
                     return
                 self._check_token(headers)
-            body = await self._body(headers, receive)
-        except ApiError as problem:
-            await problem.response()(scope, receive, send)
+            body = await self._read_body(headers, receive)
+        except ApiError as error:
+            await error.response()(scope, receive, send)
             return
         await self.app(scope, _replay(body, receive), send)
 
     def _check_host(self, headers: dict[str, str]) -> None:
-        given = headers.get("host", "")
-        host = given.split("]")[0] + "]" if given.startswith("[") else given.rsplit(":", 1)[0]
-        if "*" not in self.access.hosts and host not in self.access.hosts:
-            raise ApiError(421, "Misdirected request", "this server is not known by that name; add it with --host-name")
+        host = headers.get("host", "").lower()
+        host = host.split("]")[0] + "]" if host.startswith("[") else host.rsplit(":", 1)[0]
+        if "*" not in self.hosts and host not in self.hosts:
+            raise ApiError(421, "Misdirected request", "this server has another host name; add one with --host-name")
 
     def _check_token(self, headers: dict[str, str]) -> None:
-        if self.access.token is None:
+        if self.token is None:
             return
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            jar = SimpleCookie()
+            cookies = SimpleCookie()
             with suppress(CookieError):
-                jar.load(headers.get("cookie", ""))
-            given = jar[COOKIE].value if COOKIE in jar else ""
-        if not self._right(given):
+                cookies.load(headers.get("cookie", ""))
+            token = cookies[COOKIE].value if COOKIE in cookies else ""
+        if not self._is_token(token):
             raise ApiError(
                 401, "Unauthorised", "send the server's token as a bearer token", {"www-authenticate": "Bearer"}
             )
 
-    def _right(self, given: str) -> bool:
-        return self.access.token is None or secrets.compare_digest(given.encode(), self.access.token.encode())
+    def _is_token(self, token: str) -> bool:
+        return self.token is None or secrets.compare_digest(token.encode(), self.token.encode())
 
-    def _entry(self, scope: Scope) -> Response | None:
-        """A browser cannot send a token with a page: `/?token=…` leaves it as a cookie that scripts cannot read."""
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        if self.access.token is None or scope["path"] != "/" or len(given) != 1 or not self._right(given[0]):
+    def _login(self, scope: Scope) -> Response | None:
+        """Answer `/?token=…` by setting a cookie that scripts cannot read: a browser sends no token with a page."""
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        if self.token is None or scope["path"] != "/" or len(tokens) != 1 or not self._is_token(tokens[0]):
             return None
         response = Response(status_code=303, headers={"location": "/"})
-        response.set_cookie(COOKIE, given[0], httponly=True, samesite="strict")
+        response.set_cookie(COOKIE, tokens[0], httponly=True, samesite="strict")
         return response
 
-    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes:
-        """All of it, within bounds of size and time; nothing is read on once it is too long."""
-        too_long = ApiError(413, "Content too large", f"a request may have {self.limits.body:,} bytes")
+    async def _read_body(self, headers: dict[str, str], receive: Receive) -> bytes:
+        """Read the whole body within the limits of size and time; stop reading when it is too large."""
+        too_large = ApiError(413, "Content too large", f"a request may have {self.limits.body:,} bytes")
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or len(declared) > 12 or int(declared) > self.limits.body:
-            raise too_long
+            raise too_large
         body = b""
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -118,59 +115,60 @@ class Guard:
                         raise ApiError(499, "Client closed request")
                     body += message.get("body", b"")
                     if len(body) > self.limits.body:
-                        raise too_long
+                        raise too_large
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            raise ApiError(408, "Request timeout", "the body came too slowly") from None
-        _check_text(body, headers.get("content-type", "").lower())
+            raise ApiError(408, "Request timeout", "the body did not arrive in time") from None
+        if "json" in headers.get("content-type", "").lower():
+            _check_json(body)
         return body
 
 
-def _check_text(body: bytes, kind: str) -> None:
-    """JSON that Python would take but no client should send: not UTF-8, NaN, lone surrogates, too deep, too large"""
-    if not body or "json" not in kind:
+def _check_json(body: bytes) -> None:
+    """Refuse JSON that Python accepts but the standard does not: NaN, lone surrogates, numbers out of range."""
+    if not body:
         return
-    bad = ApiError(400, "Invalid request", "the body is no JSON in UTF-8")
     try:
-        text = body.decode("utf-8")
-        tree = json.loads(text, parse_constant=lambda name: _refuse(), parse_float=_finite)
+        tree = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_parse_finite)
         json.dumps(tree, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError):
-        raise bad from None
+        raise ApiError(400, "Invalid request", "the body is not valid JSON in UTF-8") from None
 
 
-def _refuse() -> float:
-    raise ValueError
+def _refuse_constant(name: str) -> float:
+    raise ValueError(name)
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError
+        raise ValueError(text)
     return number
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once, and then what the client does: it may go away."""
-    given = False
+    """Return a receive function that gives the body once, and then what the client sends: it may disconnect."""
+    replayed = False
 
-    async def again() -> Message:
-        nonlocal given
-        if given:
+    async def receive_again() -> Message:
+        nonlocal replayed
+        if replayed:
             return await receive()
-        given = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+    """Return a send function that adds HEADERS to the response."""
+
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             present = {name for name, _ in message["headers"]}
-            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message["headers"] = [*message["headers"], *(pair for pair in own if pair[0] not in present)]
+            added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in present)]
         await send(message)
 
-    return sending
+    return send_with_headers

@@ -1,135 +1,126 @@
-"""What the worker does: translate, write, and look inside."""
+"""Jobs for the queue: translate a text, and continue a prompt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Translation, Translator
+from regard.search.decode import DecodeConfig
 from regard.search.protocols import SearchStep
 from regard.search.search_tree import SearchTree
-from regard.serve.limits import Limits
-from regard.serve.queue import Job
-from regard.serve.registry import Served
+from regard.serve.queue import QueuedJob
+from regard.serve.registry import ServedModel
 
-Say = Callable[[Any], None]
+Report = Callable[[str], None]
+"""Called with new text from the worker's thread"""
 
 
 @dataclass(frozen=True)
-class TranslateWork:
-    """One text; others with the same options are translated in the same batch."""
+class TranslationJob:
+    """Translates one text. Texts with the same model and settings are translated in one batch."""
 
-    served: Served
+    served: ServedModel[Translator]
     text: str
-    options: tuple[tuple[str, Any], ...]
-    limits: Limits
+    config: DecodeConfig
     prefix: str = ""
     attention: bool = False
-    say: Say | None = field(default=None, compare=False)
-    """Told the text as it grows, from the worker's thread"""
+    report: Report | None = field(default=None, compare=False)
+    """Called with the best hypothesis after every step"""
 
     @property
-    def kind(self) -> Any:
-        return self.served.name, self.options, self.attention, bool(self.prefix)
+    def batch_key(self) -> Hashable:
+        return self.served.name, self.config, self.attention, bool(self.prefix)
 
     @property
     def size(self) -> int:
         return len(self.text)
 
-    def run(self, jobs: Sequence[Job]) -> list[Translation | None]:
-        translator = self.served.pipeline
-        assert isinstance(translator, Translator)
-        works: list[TranslateWork] = [job.work for job in jobs]
-        watch = Following(jobs, translator, self.limits)
-        found = translator.translate(
-            [work.text for work in works],
+    def run(self, batch: Sequence[QueuedJob]) -> list[Translation | None]:
+        jobs: list[TranslationJob] = [queued.job for queued in batch]
+        observer = BatchObserver(batch, self.served.pipeline, self.config.beam)
+        translations = self.served.pipeline.translate(
+            [job.text for job in jobs],
             attention=self.attention,
-            prefixes=[work.prefix for work in works] if self.prefix else None,
-            observer=watch,
-            **dict(self.options),
+            prefixes=[job.prefix for job in jobs] if self.prefix else None,
+            observer=observer,
+            **self.config.model_dump(),
         )
-        return [None if i in watch.late else translation for i, translation in enumerate(found)]
+        return [None if i in observer.stopped else translation for i, translation in enumerate(translations)]
 
 
-class Following:
-    """Follows the best hypothesis of each sentence, and gives up those whose client has gone or whose time is up."""
+class BatchObserver:
+    """Reports the best hypothesis of each sentence, and stops the search of sentences that are cancelled."""
 
-    def __init__(self, jobs: Sequence[Job], translator: Translator, limits: Limits) -> None:
-        self.jobs = jobs
-        self.translator = translator
-        self.limits = limits
-        self.late: set[int] = set()
-        beam = dict(jobs[0].work.options).get("beam", translator.decode_config.beam)
-        self.trees = {i: SearchTree(beam, alpha=0.0) for i, job in enumerate(jobs) if job.work.say}
+    def __init__(self, batch: Sequence[QueuedJob], translator: Translator, beam: int) -> None:
+        self.batch = batch
+        self.tokenizer = translator.tgt_tokenizer
+        self.stopped: set[int] = set()
+        self.trees = {i: SearchTree(beam, alpha=0.0) for i, queued in enumerate(batch) if queued.job.report}
 
     def __call__(self, step: SearchStep) -> Tensor | None:
-        numbers = step.sentences.tolist()
-        for row, i in enumerate(numbers):
+        sentences = step.sentences.tolist()
+        for row, i in enumerate(sentences):
             if (tree := self.trees.get(i)) is not None:
                 tree.add_step(step, row)
                 if tree.best:
-                    self.jobs[i].work.say(self.translator.tgt_tokenizer.decode(tree.best))
-        late = [i for i in numbers if self.jobs[i].gone.is_set() or self.jobs[i].expired(self.limits)]
-        self.late |= set(late)
-        return torch.tensor([i in late for i in numbers], device=step.ids.device) if late else None
+                    self.batch[i].job.report(self.tokenizer.decode(tree.best))
+        cancelled = {i for i in sentences if self.batch[i].is_cancelled()}
+        self.stopped |= cancelled
+        return torch.tensor([i in cancelled for i in sentences], device=step.ids.device) if cancelled else None
 
 
-@dataclass(frozen=True)
-class WriteWork:
-    """A language model writes on; each text by itself."""
+class Continuation(NamedTuple):
+    """The continuation of a prompt, and whether the model or the limit of tokens ended it."""
 
-    served: Served
+    text: str
+    finish_reason: Literal["stop", "length"]
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationJob:
+    """Continues a prompt with a language model, one prompt at a time."""
+
+    served: ServedModel[Generator]
     prompt: str
     max_new_tokens: int
-    sampling: tuple[tuple[str, Any], ...]
-    limits: Limits
+    temperature: float
+    top_p: float
+    seed: int
     stop: tuple[str, ...] = ()
-    say: Say | None = field(default=None, compare=False)
+    """The text ends before any of these"""
+    report: Report | None = None
+    """Called with each new piece of the text"""
 
     @property
-    def kind(self) -> Any:
+    def batch_key(self) -> Hashable:
         return id(self)
 
     @property
     def size(self) -> int:
         return len(self.prompt)
 
-    def run(self, jobs: Sequence[Job]) -> list[tuple[str, str] | None]:
-        """(text, why it ended)"""
-        writer, [job] = self.served.pipeline, jobs
-        assert isinstance(writer, Generator)
-        text, said, pieces = "", 0, 0
-        for piece in writer.stream(self.prompt, self.max_new_tokens, **dict(self.sampling)):
-            if job.gone.is_set() or job.expired(self.limits):
+    def run(self, batch: Sequence[QueuedJob]) -> list[Continuation | None]:
+        [queued] = batch
+        text, n_reported, n_tokens = "", 0, 0
+        sampling = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
+        for piece in self.served.pipeline.stream_pieces(self.prompt, self.max_new_tokens, **sampling):
+            if queued.is_cancelled():
                 return [None]
-            text, pieces = text + piece, pieces + 1
-            if (end := min((at for s in self.stop if (at := text.find(s)) >= 0), default=-1)) >= 0:
-                return [(text[:end], "stop")]
-            if self.say and (sure := len(text) - self._doubtful(text)) > said:
-                self.say(text[said:sure])
-                said = sure
-        return [(text, "length" if pieces >= self.max_new_tokens else "stop")]
+            text, n_tokens = text + piece.text, piece.n_tokens
+            if (end := min((at for stop in self.stop if (at := text.find(stop)) >= 0), default=-1)) >= 0:
+                return [Continuation(text[:end], "stop")]
+            if self.report and (n_certain := len(text) - self._n_uncertain(text)) > n_reported:
+                self.report(text[n_reported:n_certain])
+                n_reported = n_certain
+        return [Continuation(text, "length" if n_tokens >= self.max_new_tokens else "stop")]
 
-    def _doubtful(self, text: str) -> int:
-        """Characters at the end that may be the beginning of what the text has to stop at"""
-        ends = (n for s in self.stop for n in range(min(len(s) - 1, len(text)), 0, -1) if text.endswith(s[:n]))
-        return max(ends, default=0)
-
-
-@dataclass(frozen=True)
-class Task:
-    """Anything else that a model is asked for, by itself; the one thread of the worker keeps models to itself."""
-
-    do: Callable[[Job], Any]
-    """None: it was given up"""
-    size: int = 0
-
-    @property
-    def kind(self) -> Any:
-        return id(self)
-
-    def run(self, jobs: Sequence[Job]) -> list[Any]:
-        return [None if job.gone.is_set() else self.do(job) for job in jobs]
+    def _n_uncertain(self, text: str) -> int:
+        """Count the characters at the end that may be the beginning of a stop sequence."""
+        lengths = (
+            n for stop in self.stop for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])
+        )
+        return max(lengths, default=0)

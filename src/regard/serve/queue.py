@@ -1,113 +1,147 @@
-"""The queue before the models: bounded, emptied in batches by one worker, and left by whoever goes away."""
+"""A bounded queue of jobs that one thread runs in batches. A job whose client has gone is dropped."""
 
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from regard.serve.limits import Limits
 
+R = TypeVar("R")
+ResultT = TypeVar("ResultT", covariant=True)
 
-class Full(Exception):
-    """More waits than may wait."""
+
+class QueueFull(Exception):
+    """The queue is full or closed."""
 
     retry_after = 1
     """Seconds"""
 
 
-class TooLate(Exception):
-    """It waited, or was worked on, for longer than is allowed."""
+class JobTimeout(Exception):
+    """The job waited or ran for longer than the limits allow."""
 
 
-class Work(Protocol):
-    """Something to be done, perhaps together with others of its kind."""
+class Job(Protocol[ResultT]):
+    """Something that the worker runs, possibly together with similar jobs."""
 
     @property
-    def kind(self) -> Any:
-        """What may be done in one batch is equal here"""
+    def batch_key(self) -> Hashable:
+        """Jobs with equal keys may run in one batch"""
 
     @property
     def size(self) -> int:
-        """What is of like size is done together"""
+        """Jobs of similar size are put into one batch"""
 
-    def run(self, jobs: Sequence["Job"]) -> Sequence[Any]:
-        """Do all of them, of this kind → a result each; jobs whose `gone` is set may be skipped."""
+    def run(self, batch: Sequence["QueuedJob"]) -> Sequence[ResultT | None]:
+        """Run a batch of such jobs, this one included; return one result each, None for a job that was given up."""
+
+
+@dataclass(frozen=True)
+class FunctionJob(Generic[R]):
+    """A function that runs in the worker, by itself. It returns None if it was cancelled."""
+
+    function: Callable[["QueuedJob"], R | None]
+    size = 0
+
+    @property
+    def batch_key(self) -> Hashable:
+        return id(self)
+
+    def run(self, batch: Sequence["QueuedJob"]) -> list[R | None]:
+        [queued] = batch
+        return [self.function(queued)]
 
 
 @dataclass(eq=False)
-class Job:
-    work: Any
+class QueuedJob:
+    job: Any
     deadline: float
+    """When the job must have started or, once it runs, have ended (monotonic time)"""
     result: "Future[Any]" = field(default_factory=Future)
-    gone: threading.Event = field(default_factory=threading.Event)
-    """Nobody waits for it any more"""
-    started: float | None = None
+    abandoned: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody waits for the result any more"""
 
-    def expired(self, limits: Limits) -> bool:
-        now = time.monotonic()
-        return now > self.deadline or (self.started is not None and now - self.started > limits.decode_seconds)
+    def is_cancelled(self) -> bool:
+        return self.abandoned.is_set() or time.monotonic() > self.deadline
+
+    def settle(self, result: Any) -> None:
+        """Pass a result or an exception to whoever waits."""
+        if not self.result.set_running_or_notify_cancel():
+            return
+        if isinstance(result, BaseException):
+            self.result.set_exception(result)
+        else:
+            self.result.set_result(result)
 
 
-class Queue:
-    """`await put(work)` → its result. A thread does the work; the event loop stays free."""
+class JobQueue:
+    """`await put(jobs)` returns their results. A thread runs them, so the event loop stays free.
 
-    def __init__(self, limits: Limits) -> None:
+    A job that is in `waiting` is settled by whoever removes it from there, so each is settled once.
+    """
+
+    def __init__(self, limits: Limits, name: str = "worker") -> None:
         self.limits = limits
-        self.waiting: list[Job] = []
+        self.waiting: list[QueuedJob] = []
         self.running = 0
         self.done = self.batches = self.refused = self.given_up = 0
         self._changed = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, name="decode", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     @property
     def depth(self) -> int:
+        """Jobs that wait or run"""
         return len(self.waiting) + self.running
 
-    def submit(self, works: Sequence[Work]) -> list[Job]:
-        """All of them, or Full"""
+    def submit(self, jobs: Sequence[Job[Any]]) -> list[QueuedJob]:
+        """Append all jobs, or none and raise QueueFull."""
         deadline = time.monotonic() + self.limits.queue_seconds
-        jobs = [Job(work, deadline) for work in works]
+        queued = [QueuedJob(job, deadline) for job in jobs]
         with self._changed:
-            if self._closed or self.depth + len(jobs) > self.limits.queue:
-                self.refused += len(jobs)
-                raise Full
-            self.waiting += jobs
+            if self._closed or self.depth + len(queued) > self.limits.queue:
+                self.refused += len(queued)
+                raise QueueFull
+            self.waiting += queued
             self._changed.notify()
-        return jobs
+        return queued
 
-    async def put(self, works: Sequence[Work]) -> list[Any]:
-        """The results, in order; whoever stops waiting takes the work out of the queue."""
-        jobs = self.submit(works)
-        late = asyncio.get_running_loop().call_later(self.limits.queue_seconds, self._leave, jobs, TooLate())
+    async def put(self, jobs: Sequence[Job[R]]) -> list[R]:
+        """Return the results in order. A caller that stops waiting removes its jobs from the queue."""
+        queued = self.submit(jobs)
+        timer = asyncio.get_running_loop().call_later(self.limits.queue_seconds, self._withdraw, queued)
         try:
-            return list(await asyncio.gather(*(asyncio.wrap_future(job.result) for job in jobs)))
+            return list(await asyncio.gather(*(asyncio.wrap_future(each.result) for each in queued)))
         finally:
-            late.cancel()
-            for job in jobs:
-                job.gone.set()
-            self._leave(jobs, None)
-
-    def _leave(self, jobs: Sequence[Job], error: Exception | None) -> None:
-        """Take out of the queue what still waits, so that others have the room"""
-        with self._changed:
-            waiting = [job for job in jobs if job in self.waiting]
-            for job in waiting:
-                self.waiting.remove(job)
-            self.given_up += len(waiting)
-        for job in waiting:
-            _settle(job, error or TooLate())
+            timer.cancel()
+            for each in queued:
+                each.abandoned.set()
+            self._withdraw(queued)
 
     def close(self, seconds: float = 10.0) -> None:
-        """Let what runs finish; what waits is refused."""
+        """Refuse all jobs that wait, and wait for the batch that runs."""
         with self._changed:
             self._closed = True
+            refused, self.waiting = self.waiting, []
             self._changed.notify()
+        for queued in refused:
+            queued.settle(QueueFull())
         self._thread.join(seconds)
+
+    def _withdraw(self, jobs: Sequence[QueuedJob]) -> None:
+        """Remove those of the jobs that still wait, which makes room for others."""
+        with self._changed:
+            removed = [queued for queued in jobs if queued in self.waiting]
+            for queued in removed:
+                self.waiting.remove(queued)
+            self.given_up += len(removed)
+        for queued in removed:
+            queued.settle(JobTimeout())
 
     def _work(self) -> None:
         while True:
@@ -115,63 +149,49 @@ class Queue:
                 while not self.waiting and not self._closed:
                     self._changed.wait()
                 if self._closed:
-                    for job in self.waiting:
-                        _settle(job, Full())
                     return
             time.sleep(self.limits.linger_seconds)
-            jobs = self._take()
-            if jobs:
-                self._run(jobs)
+            if batch := self._next_batch():
+                self._run(batch)
 
-    def _take(self) -> list[Job]:
-        """The oldest, and those of its kind that are nearest to it in size"""
+    def _next_batch(self) -> list[QueuedJob]:
+        """Take the oldest job, and those with the same key that are closest to it in size."""
+        self._withdraw([queued for queued in list(self.waiting) if queued.is_cancelled()])
         with self._changed:
-            for job in [job for job in self.waiting if job.gone.is_set() or job.expired(self.limits)]:
-                self.waiting.remove(job)
-                self.given_up += 1
-                _settle(job, TooLate())
             if not self.waiting:
                 return []
-            first = self.waiting[0]
-            alike = [job for job in self.waiting if job.work.kind == first.work.kind]
-            alike.sort(key=lambda job: abs(job.work.size - first.work.size))
-            jobs = alike[: self.limits.batch]
-            for job in jobs:
-                self.waiting.remove(job)
-            self.running += len(jobs)
-            return jobs
+            first = self.waiting[0].job
+            similar = [queued for queued in self.waiting if queued.job.batch_key == first.batch_key]
+            similar.sort(key=lambda queued: abs(queued.job.size - first.size))
+            batch = similar[: self.limits.batch]
+            for queued in batch:
+                self.waiting.remove(queued)
+            self.running += len(batch)
+            return batch
 
-    def _run(self, jobs: list[Job]) -> None:
-        now = time.monotonic()
-        for job in jobs:
-            job.started, job.deadline = now, now + self.limits.decode_seconds
+    def _run(self, batch: list[QueuedJob]) -> None:
+        deadline = time.monotonic() + self.limits.decode_seconds
+        for queued in batch:
+            queued.deadline = deadline
         try:
-            self._settle_all(jobs)
+            self._run_and_settle(batch)
         finally:
             with self._changed:
-                self.running -= len(jobs)
-                self.done += len(jobs)
+                self.running -= len(batch)
+                self.done += len(batch)
                 self.batches += 1
 
-    def _settle_all(self, jobs: list[Job]) -> None:
+    def _run_and_settle(self, batch: list[QueuedJob]) -> None:
         try:
-            results = jobs[0].work.run(jobs)
-        except Exception as error:  # whatever it is, those who wait are told, and the worker goes on
-            if len(jobs) == 1:
-                _settle(jobs[0], error)
+            results = batch[0].job.run(batch)
+        except Exception as error:  # any error is passed on to whoever waits, and the worker continues
+            if len(batch) == 1:
+                batch[0].settle(error)
                 return
-            for job in jobs:  # what one asked for may be wrong; its neighbours have nothing to do with it
-                self._settle_all([job])
+            for queued in batch:  # one job of the batch failed; run alone, the others may not
+                self._run_and_settle([queued])
             return
-        for job, result in zip(jobs, results, strict=True):
-            self.given_up += result is None
-            _settle(job, TooLate() if result is None else result)
-
-
-def _settle(job: Job, result: Any) -> None:
-    if not job.result.set_running_or_notify_cancel():
-        return
-    if isinstance(result, BaseException):
-        job.result.set_exception(result)
-    else:
-        job.result.set_result(result)
+        with self._changed:
+            self.given_up += sum(result is None for result in results)
+        for queued, result in zip(batch, results, strict=True):
+            queued.settle(JobTimeout() if result is None else result)

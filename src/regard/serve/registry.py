@@ -1,118 +1,94 @@
-"""The models that are served, by name. A name in a request is looked up here and never becomes a path."""
+"""The models of a server, by name. Requests name a model; a name never becomes a path."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from regard.bundle import Bundle
 from regard.errors import UserError
+from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_only import EncoderOnly
 from regard.models.rnn import RnnDecoder
-from regard.models.stack import StackDecoder, StackEncoder
 from regard.pipelines.base import Pipeline
 from regard.pipelines.captioner import Captioner
-from regard.pipelines.classifier import Classifier
 from regard.pipelines.load import pipeline_from_bundle
-from regard.pipelines.translator import Translator
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+PipelineT = TypeVar("PipelineT", bound=Pipeline, covariant=True)
+OtherT = TypeVar("OtherT", bound=Pipeline)
+
+
+class ImageSize(NamedTuple):
+    """The images that a captioner reads: pixels and regions per side."""
+
+    pixels: int
+    regions: int
 
 
 @dataclass(frozen=True)
-class Served:
-    """A model with its name."""
+class ServedModel(Generic[PipelineT]):
+    """A pipeline with the name under which it is served."""
 
     name: str
-    pipeline: Pipeline
+    pipeline: PipelineT
     languages: tuple[str, str]
     n_parameters: int
     examples: tuple[str, ...] = ()
+    image_size: ImageSize | None = None
+    """Size of the images that the model reads; None if it reads text"""
+
+    def narrow(self, kind: type[OtherT]) -> "ServedModel[OtherT] | None":
+        """Return this model typed as a pipeline of that class; None if it is another."""
+        return cast("ServedModel[OtherT]", self) if isinstance(self.pipeline, kind) else None
 
     @property
-    def model(self) -> Any:
-        return self.pipeline.model
-
-    def describe(self) -> dict[str, Any]:
-        """What the page has to know before it asks for anything"""
-        return {
-            "id": self.name,
-            "kind": self.kind,
-            "task": type(self.pipeline).__name__.lower(),
-            "languages": list(self.languages),
-            "parameters": self.n_parameters,
-            "d_model": self.model.d_model,
-            "vocab": self.pipeline.tgt_tokenizer.size,
-            "sites": self.sites(),
-            "picture": {"size": self.pipeline.size, "regions": self.pipeline.n_regions}
-            if isinstance(self.pipeline, Captioner)
-            else None,
-        }
-
-    @property
-    def kind(self) -> str:
+    def architecture(self) -> str:
         """rnn, encdec, decoder, encoder or caption"""
-        if isinstance(self.pipeline, Captioner):
+        if self.image_size is not None:
             return "caption"
-        if isinstance(self.model, EncoderDecoder):
-            return "rnn" if isinstance(self.model.decoder, RnnDecoder) else "encdec"
-        return "encoder" if isinstance(self.pipeline, Classifier) else "decoder"
-
-    def sites(self) -> dict[str, list[int]]:
-        """Layers and heads of each kind of attention that there is"""
-        sides: dict[str, Any] = {name: getattr(self.model, name, None) for name in ("encoder", "decoder")}
-        found: dict[str, list[Any]] = {}
-        for name, side in sides.items():
-            part = getattr(side, "stack", side)
-            mixer: Any = part.layers[0].mixer if isinstance(part, StackEncoder | StackDecoder) else None
-            if hasattr(mixer, "n_heads"):
-                found[name] = [len(part.layers), mixer.n_heads]
-        decoder = sides["decoder"]
-        cross: Any = decoder.layers[0].cross if isinstance(decoder, StackDecoder) else None
-        if cross is not None:
-            found["cross"] = [len(decoder.layers), cross.n_heads]
-        elif isinstance(decoder, RnnDecoder) and decoder.attends:
-            found["cross"] = [1, 1]
-        elif self.kind == "decoder" and isinstance(self.pipeline, Translator) and "decoder" in found:
-            found |= {"encoder": found["decoder"], "cross": found["decoder"]}
-        return found
+        match self.pipeline.traced_model:
+            case EncoderOnly():
+                return "encoder"
+            case DecoderOnly():
+                return "decoder"
+            case EncoderDecoder(decoder=decoder):
+                return "rnn" if isinstance(decoder, RnnDecoder) else "encdec"
 
 
 class Registry:
-    def __init__(self, models: Sequence[Served]) -> None:
-        self._models = {served.name: served for served in models}
+    def __init__(self, models: Sequence[ServedModel[Pipeline]]) -> None:
+        self.models = {model.name: model for model in models}
 
     @classmethod
     def open(cls, folders: Sequence[Path], device: str | None = None) -> "Registry":
-        """Models named by their directories, `NAME=DIR` names one otherwise"""
-        models: dict[str, Served] = {}
+        """Load model directories. Each model has the name of its directory; `NAME=DIR` gives it another."""
+        models: dict[str, ServedModel[Pipeline]] = {}
         for folder in folders:
-            name, given, path = str(folder).partition("=")
-            if not given or folder.is_dir():  # a directory may have the sign in its name
+            name, separator, path = str(folder).partition("=")
+            if not separator or folder.is_dir():  # the name of a directory may contain "="
                 name, path = folder.resolve().name, str(folder)
             name = name.lower()
             if not _NAME.fullmatch(name):
                 raise UserError(f"'{name}' cannot name a model; write name={path} with letters, digits, dot, dash")
             if name in models:
-                raise UserError(f"two models are named '{name}'; write name=DIR to name one otherwise")
-            models[name] = _opened(name, Path(path), device)
+                raise UserError(f"two models are named '{name}'; write name=DIR to give one another name")
+            models[name] = _load(name, Path(path), device)
         return cls(list(models.values()))
 
-    def __getitem__(self, name: str) -> Served:
-        return self._models[name]
+    def __iter__(self) -> Iterator[ServedModel[Pipeline]]:
+        return iter(self.models.values())
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._models
-
-    def __iter__(self) -> Iterator[Served]:
-        return iter(self._models.values())
-
-    def of_kind(self, kind: type[Any]) -> list[Served]:
-        return [served for served in self if isinstance(served.pipeline, kind)]
+    def of_kind(self, kind: type[OtherT]) -> list[ServedModel[OtherT]]:
+        """Return the models whose pipelines are of that class."""
+        return [narrowed for model in self if (narrowed := model.narrow(kind)) is not None]
 
 
-def _opened(name: str, folder: Path, device: str | None) -> Served:
+def _load(name: str, folder: Path, device: str | None) -> ServedModel[Pipeline]:
     bundle = Bundle.load(folder)
     n_parameters = sum(p.numel() for p in bundle.model.parameters())
-    return Served(name, pipeline_from_bundle(bundle, device), bundle.languages, n_parameters, bundle.examples)
+    pipeline = pipeline_from_bundle(bundle, device)
+    image = ImageSize(pipeline.size, pipeline.n_regions) if isinstance(pipeline, Captioner) else None
+    return ServedModel(name, pipeline, bundle.languages, n_parameters, bundle.examples, image)

@@ -1,4 +1,4 @@
-"""Traces that a page may still ask for: few, not large, not long, and under names that cannot be guessed."""
+"""Bounded store of recent traces: a number of entries, bytes and seconds; ids are random."""
 
 import secrets
 import threading
@@ -6,48 +6,50 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from regard.serve.inspect import Probe
+from regard.serve.inspect import TraceResult
 from regard.serve.limits import Limits
-from regard.serve.registry import Served
 
 
 @dataclass(frozen=True)
-class Kept:
-    served: Served
-    probe: Probe
-    until: float
+class StoredTrace:
+    result: TraceResult
+    n_bytes: int
+    expires: float
+    """Monotonic time"""
 
 
-class Traces:
+class TraceStore:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._traces: OrderedDict[str, StoredTrace] = OrderedDict()
         self._lock = threading.Lock()
 
-    def keep(self, served: Served, probe: Probe) -> str:
-        name = secrets.token_urlsafe(18)
-        with self._lock:
-            self._kept[name] = Kept(served, probe, time.monotonic() + self.limits.trace_seconds)
-            self._drop()
-        return name
+    @staticmethod
+    def new_id() -> str:
+        return secrets.token_urlsafe(18)
 
-    def get(self, name: str) -> Kept | None:
+    def add(self, trace_id: str, result: TraceResult) -> None:
         with self._lock:
-            self._drop()
-            if name in self._kept:
-                self._kept.move_to_end(name)
-            return self._kept.get(name)
+            expires = time.monotonic() + self.limits.trace_seconds
+            self._traces[trace_id] = StoredTrace(result, result.n_bytes, expires)
+            self._evict()
+
+    def get(self, trace_id: str) -> TraceResult | None:
+        with self._lock:
+            self._evict()
+            if (stored := self._traces.get(trace_id)) is None:
+                return None
+            self._traces.move_to_end(trace_id)
+            return stored.result
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._traces)
 
-    def _drop(self) -> None:
-        """What is old, and then what was not asked for longest"""
+    def _evict(self) -> None:
+        """Remove expired traces, then the least recently used ones until the limits are met."""
         now = time.monotonic()
-        for name in [name for name, kept in self._kept.items() if kept.until < now]:
-            del self._kept[name]
-        while self._kept and (
-            len(self._kept) > self.limits.traces
-            or sum(kept.probe.size for kept in self._kept.values()) > self.limits.trace_bytes
-        ):
-            self._kept.popitem(last=False)
+        for trace_id in [trace_id for trace_id, stored in self._traces.items() if stored.expires < now]:
+            del self._traces[trace_id]
+        n_bytes = sum(stored.n_bytes for stored in self._traces.values())
+        while self._traces and (len(self._traces) > self.limits.traces or n_bytes > self.limits.trace_bytes):
+            n_bytes -= self._traces.popitem(last=False)[1].n_bytes

@@ -1,1 +1,1 @@
-"""One file per HTTP API: the page's own, traces, LibreTranslate, OpenAI."""
+"""One file per HTTP API: the page's own (v1, trace), LibreTranslate, OpenAI."""

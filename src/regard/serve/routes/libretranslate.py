@@ -1,4 +1,4 @@
-"""What LibreTranslate's clients speak: /translate, /languages, /detect, with its own error texts."""
+"""The API of LibreTranslate with its error messages: /translate, /languages, /detect."""
 
 import html
 from collections.abc import Sequence
@@ -6,123 +6,144 @@ from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
 from regard.alignment.markup import MarkupTransfer
-from regard.pipelines.translator import Translator
-from regard.serve.dispatch import Desk
+from regard.pipelines.translator import Translation, Translator
+from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
-from regard.serve.jobs import TranslateWork
-from regard.serve.registry import Served
+from regard.serve.jobs import TranslationJob
+from regard.serve.openapi_document import ERRORS
+from regard.serve.registry import ServedModel
+from regard.serve.schemas.health import HealthResponse
+from regard.serve.schemas.libretranslate import (
+    DetectedLanguage,
+    LanguageInfo,
+    LibreTranslateRequest,
+    LibreTranslateResponse,
+)
 from regard.text.tags import TaggedText
 
-NAMES = {"en": "English", "fr": "French", "de": "German", "es": "Spanish", "it": "Italian", "pt": "Portuguese"}
-"""Of languages that people name; others go by their codes"""
+LANGUAGE_NAMES = {
+    "en": "English",
+    "fr": "French",
+    "de": "German",
+    "es": "Spanish",
+    "it": "Italian",
+    "pt": "Portuguese",
+}
+"""A language that is not listed is named by its code"""
 
 
-def router(desk: Desk) -> APIRouter:
-    routes = APIRouter(tags=["LibreTranslate"])
-    translators = desk.registry.of_kind(Translator)
+def router(dispatcher: Dispatcher) -> APIRouter:
+    routes = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
+    translators = dispatcher.registry.of_kind(Translator)
 
     @routes.get("/languages")
-    async def languages() -> list[dict[str, Any]]:
-        sources = dict.fromkeys(served.languages[0] for served in translators)
-        targets = {code: [s.languages[1] for s in translators if s.languages[0] == code] for code in sources}
+    async def languages() -> list[LanguageInfo]:
+        """List the languages of all translators."""
         codes = dict.fromkeys(code for served in translators for code in served.languages)
-        return [{"code": code, "name": NAMES.get(code, code), "targets": targets.get(code, [])} for code in codes]
+        targets = {code: [s.languages[1] for s in translators if s.languages[0] == code] for code in codes}
+        return [LanguageInfo(code=c, name=LANGUAGE_NAMES.get(c, c), targets=targets[c]) for c in codes]
 
-    @routes.post("/translate", openapi_extra=_body("q", "source", "target", "format"))
-    async def translate(request: Request) -> JSONResponse:
-        asked = await _fields(request)
-        texts, several = _texts(asked, desk)
-        served = _served(translators, str(asked.get("source", "")), str(asked.get("target", "")))
-        for text in texts:
-            desk.check_text(served, text)
-        as_html = asked.get("format", "text") == "html"
-        marked = [TaggedText.parse(text) if as_html else TaggedText.untagged(text) for text in texts]
-        plain = [html.unescape(each.plain) if as_html else each.plain for each in marked]
-        works = [TranslateWork(served, text, (), desk.limits, attention=as_html) for text in plain]
-        found = await desk.do(request, works)
-        said = [_said(served, m, t) if as_html else t.text for m, t in zip(marked, found, strict=True)]
-        return JSONResponse({"translatedText": said if several else said[0]})
+    @routes.post("/translate", openapi_extra=_describe_body("q", "source", "target", "format"))
+    async def translate(request: Request) -> LibreTranslateResponse:
+        """Translate one text or a list. With format "html", tags stay at the words that they mark."""
+        body = await _read_body(request)
+        _check_texts(body, dispatcher.limits.texts)
+        served = _find_translator(translators, body.source, body.target)
+        for text in body.texts:
+            dispatcher.check_text(served, text)
+        is_html = body.format == "html"
+        tagged = [TaggedText.parse(text) if is_html else TaggedText.untagged(text) for text in body.texts]
+        plain = [html.unescape(text.plain) if is_html else text.plain for text in tagged]
+        config = served.pipeline.decode_config
+        jobs = [TranslationJob(served, text, config, attention=is_html) for text in plain]
+        translations = await dispatcher.run(request, jobs)
+        results = [
+            _restore_tags(served.pipeline, text, translation) if is_html else translation.text
+            for text, translation in zip(tagged, translations, strict=True)
+        ]
+        return LibreTranslateResponse(translatedText=results[0] if isinstance(body.q, str) else results)
 
-    @routes.post("/detect", openapi_extra=_body("q"))
-    async def detect(request: Request) -> JSONResponse:
-        asked = await _fields(request)
-        if not asked.get("q"):
-            raise ApiError(400, "Invalid request", "Invalid request: missing q parameter")
+    @routes.post("/detect", openapi_extra=_describe_body("q"))
+    async def detect(request: Request) -> list[DetectedLanguage]:
+        """Return the source language if all translators have the same one."""
+        if not (await _read_body(request)).q:
+            raise _invalid("missing q parameter")
         sources = list(dict.fromkeys(served.languages[0] for served in translators))
-        if len(sources) != 1:
-            raise ApiError(501, "Not implemented", "this server cannot tell languages apart; name the source")
-        return JSONResponse([{"confidence": 100.0, "language": sources[0]}])
+        if not sources:
+            raise ApiError(501, "Not implemented", "this server has no translator")
+        if len(sources) > 1:
+            raise ApiError(501, "Not implemented", "this server cannot detect languages; give the source language")
+        return [DetectedLanguage(confidence=100.0, language=sources[0])]
 
     @routes.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "ok"}
+    async def health() -> HealthResponse:
+        return HealthResponse()
 
     return routes
 
 
-def _body(*names: str) -> dict[str, Any]:
-    """What the OpenAPI document says of fields that come as a form or as JSON"""
-    fields: dict[str, Any] = {name: {"type": "string"} for name in names}
-    fields["q"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-    schema = {"type": "object", "properties": fields, "required": [name for name in names if name != "format"]}
-    kinds = ("application/json", "application/x-www-form-urlencoded")
-    return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
+def _describe_body(*names: str) -> dict[str, Any]:
+    """Describe fields that come as a form or as JSON, for the OpenAPI document."""
+    properties: dict[str, Any] = {name: {"type": "string"} for name in names}
+    properties["q"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    schema = {"type": "object", "properties": properties, "required": [name for name in names if name != "format"]}
+    media_types = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"required": True, "content": {name: {"schema": schema} for name in media_types}}}
 
 
-def _said(served: Served, marked: TaggedText, found: Any) -> str:
-    """The translation with the markup of its source, as HTML"""
-    assert isinstance(served.pipeline, Translator)
-    best = found.hypotheses[0]
-    escaped = replace(best, text=html.escape(best.text, quote=False))
-    return MarkupTransfer(markup=True).carry_over(marked, escaped, served.pipeline).text
+def _invalid(reason: str) -> ApiError:
+    return ApiError(400, "Invalid request", f"Invalid request: {reason}")
 
 
-async def _fields(request: Request) -> dict[str, Any]:
-    """Form or JSON, as the clients send either"""
-    kind = request.headers.get("content-type", "").lower()
+async def _read_body(request: Request) -> LibreTranslateRequest:
+    """Read JSON, a form or a query; LibreTranslate's clients send any of them."""
+    content_type = request.headers.get("content-type", "").lower()
     try:
-        if "json" in kind:
-            tree = await request.json()
-        elif "form" in kind and "multipart" not in kind:
-            tree = dict(await request.form())
+        if "json" in content_type:
+            fields = await request.json()
+        elif "form" in content_type and "multipart" not in content_type:
+            fields = dict(await request.form())
         else:
-            tree = dict(request.query_params)
-    except (ValueError, ValidationError):
-        raise ApiError(400, "Invalid request", "Invalid request: the body cannot be read") from None
-    if not isinstance(tree, dict):
-        raise ApiError(400, "Invalid request", "Invalid request: the body is no object")
-    return tree
+            fields = dict(request.query_params)
+    except ValueError:
+        raise _invalid("the body cannot be read") from None
+    if not isinstance(fields, dict):
+        raise _invalid("the body is not an object")
+    try:
+        return LibreTranslateRequest.model_validate({**fields, "q": fields.get("q") or ""})
+    except ValidationError:
+        raise _invalid("q must be text, or a list of texts") from None
 
 
-def _texts(asked: dict[str, Any], desk: Desk) -> tuple[list[str], bool]:
-    q: Any = asked.get("q")
-    if not q:
-        raise ApiError(400, "Invalid request", "Invalid request: missing q parameter")
-    for name in ("source", "target"):
-        if not asked.get(name):
-            raise ApiError(400, "Invalid request", f"Invalid request: missing {name} parameter")
-    several = isinstance(q, list)
-    texts = q if several else [q]
-    if not all(isinstance(text, str) for text in texts):
-        raise ApiError(400, "Invalid request", "Invalid request: q must be text, or a list of texts")
-    if len(texts) > desk.limits.texts:
-        raise ApiError(400, "Invalid request", f"Invalid request: at most {desk.limits.texts} texts at once")
-    return texts, several
+def _check_texts(body: LibreTranslateRequest, max_texts: int) -> None:
+    for name in ("q", "source", "target"):
+        if not getattr(body, name):
+            raise _invalid(f"missing {name} parameter")
+    if len(body.texts) > max_texts:
+        raise _invalid(f"at most {max_texts} texts per request")
 
 
-def _served(translators: Sequence[Served], source: str, target: str) -> Served:
-    """`auto` takes the one source that leads to the target"""
+def _find_translator(
+    translators: Sequence[ServedModel[Translator]], source: str, target: str
+) -> ServedModel[Translator]:
+    """Return a translator for these languages; the source `auto` fits any."""
     known = {code for served in translators for code in served.languages}
     for code in (source, target):
         if code not in known and code != "auto":
-            # LibreTranslate's clients expect the code here; only one that looks like a code is repeated.
+            # LibreTranslate's clients expect the code here; it is repeated only if it looks like a code.
             shown = code if code.isascii() and code.isalpha() and len(code) <= 8 else "the language"
             raise ApiError(400, "Invalid request", f"{shown} is not supported")
     fitting = [s for s in translators if s.languages[1] == target and source in (s.languages[0], "auto")]
     if not fitting:
         raise ApiError(400, "Invalid request", "this pair of languages is not supported")
     return fitting[0]
+
+
+def _restore_tags(translator: Translator, tagged: TaggedText, translation: Translation) -> str:
+    """Return the translation as HTML with the tags of its source."""
+    best = translation.hypotheses[0]
+    escaped = replace(best, text=html.escape(best.text, quote=False))
+    return MarkupTransfer(markup=True).carry_over(tagged, escaped, translator).text

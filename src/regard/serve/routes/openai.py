@@ -1,143 +1,152 @@
-"""What OpenAI's clients speak: /v1/models, /v1/completions, /v1/chat/completions, whole or as a stream."""
+"""The API of OpenAI: /v1/completions and /v1/chat/completions, whole or streamed."""
 
-import json
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 
+from regard.pipelines.base import Pipeline
 from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Translation, Translator
-from regard.serve.dispatch import Desk
-from regard.serve.errors import ApiError, problem_of
-from regard.serve.jobs import TranslateWork, WriteWork
-from regard.serve.limits import Limits
-from regard.serve.registry import Served
-from regard.serve.schemas import Name, Text
+from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
+from regard.serve.errors import ApiError, as_api_error
+from regard.serve.jobs import Continuation, GenerationJob, Report, TranslationJob
+from regard.serve.openapi_document import ERRORS, event_stream
+from regard.serve.queue import Job
+from regard.serve.registry import ServedModel
+from regard.serve.schemas import openai as schemas
+from regard.serve.schemas.base import ResponseBody, limited_route
 
-_MOST = Limits()
-Stop = Annotated[str, Field(max_length=100)]
-
-
-class _Asked(BaseModel):
-    """Fields of OpenAI's that mean nothing here are taken and passed over, as its clients send them."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
-
-    model: Name
-    max_tokens: int | None = Field(None, ge=1, le=_MOST.tokens)
-    temperature: float = Field(1.0, ge=0.0, le=2.0)
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
-    seed: int | None = Field(None, ge=0, lt=2**32)
-    stop: Stop | Annotated[list[Stop], Field(max_length=4)] | None = None
-    stream: bool = False
-    n: Literal[1] = 1
+_DEFAULT_MAX_TOKENS = 200
+_MIN_TEMPERATURE = 1e-3  # instead of 0, by which scores cannot be divided
 
 
-class Completion(_Asked):
-    prompt: Text = ""
+def router(dispatcher: Dispatcher) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=limited_route(dispatcher.limits), responses=ERRORS)
 
+    @routes.post(
+        "/completions",
+        response_model=schemas.CompletionResponse,
+        responses=event_stream("a chunk or an error", schemas.CompletionChunk, schemas.StreamError),
+    )
+    async def completions(body: schemas.CompletionRequest, request: Request) -> ResponseBody | StreamingResponse:
+        """Continue a prompt with a language model; a translator translates it."""
+        served = dispatcher.find(body.model)
+        return await CompletionAnswer(dispatcher, served, body, body.prompt).respond(request)
 
-class Message(BaseModel):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: Text
-
-
-class Chat(_Asked):
-    messages: Annotated[list[Message], Field(min_length=1, max_length=64)]
-    max_completion_tokens: int | None = Field(None, ge=1, le=_MOST.tokens)
-
-
-def router(desk: Desk, started: int) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["OpenAI"])
-
-    @routes.get("/models")
-    async def models() -> dict[str, Any]:
-        data = [{"id": s.name, "object": "model", "created": started, "owned_by": "regard"} for s in desk.registry]
-        examples = {served.name: served.examples for served in desk.registry}
-        described = [served.describe() for served in desk.registry]
-        return {"object": "list", "data": data, "models": described, "examples": examples}
-
-    @routes.post("/completions")
-    async def completions(asked: Completion, request: Request) -> Any:
-        served = desk.served(asked.model)
-        return await _answer(desk, request, served, asked, asked.prompt, "text_completion")
-
-    @routes.post("/chat/completions")
-    async def chat(asked: Chat, request: Request) -> Any:
-        served = desk.served(asked.model)
-        said = [m.content for m in asked.messages if m.role in ("user", "assistant")]
-        if not said:
+    @routes.post(
+        "/chat/completions",
+        response_model=schemas.ChatResponse,
+        responses=event_stream("a chunk or an error", schemas.ChatChunk, schemas.StreamError),
+    )
+    async def chat(body: schemas.ChatRequest, request: Request) -> ResponseBody | StreamingResponse:
+        """Continue all messages with a language model; a translator translates the last one."""
+        served = dispatcher.find(body.model)
+        texts = [message.content for message in body.messages if message.role in ("user", "assistant")]
+        if not texts:
             raise ApiError(422, "Invalid request", "there is no message of a user")
-        # A translator translates what was said last; a language model goes on from all of it.
-        text = said[-1] if isinstance(served.pipeline, Translator) else "\n".join(said)
-        asked.max_tokens = asked.max_tokens or asked.max_completion_tokens
-        return await _answer(desk, request, served, asked, text, "chat.completion")
+        text = texts[-1] if served.pipeline.noun == "translator" else "\n".join(texts)
+        body.max_tokens = body.max_tokens or body.max_completion_tokens
+        return await ChatAnswer(dispatcher, served, body, text).respond(request)
 
     return routes
 
 
-async def _answer(desk: Desk, request: Request, served: Served, asked: _Asked, text: str, kind: str) -> Any:
-    desk.check_text(served, text)
-    work = _work(desk, served, asked, text)
-    head: dict[str, Any] = {"id": f"cmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": served.name}
-    if asked.stream:
-        head["object"] = kind + (".chunk" if "chat" in kind else "")
-        events = _events(desk, work, head, "chat" in kind, isinstance(served.pipeline, Generator))
-        return StreamingResponse(events, media_type="text/event-stream")
-    [found] = await desk.do(request, [work(None)])
-    said, why = (found.text, "stop") if isinstance(found, Translation) else found
-    choice = {"message": {"role": "assistant", "content": said}} if "chat" in kind else {"text": said}
-    choices = [{"index": 0, "finish_reason": why, "logprobs": None, **choice}]
-    return {**head, "object": kind, "choices": choices, "usage": _usage(served, text, said)}
+@dataclass(frozen=True)
+class Answer(ABC):
+    """The answer to one request, whole or as a stream of chunks."""
+
+    dispatcher: Dispatcher
+    served: ServedModel[Pipeline]
+    body: schemas.OpenAIRequest
+    text: str
+    id: str = field(default_factory=lambda: f"cmpl-{secrets.token_hex(12)}")
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @abstractmethod
+    def whole(self, text: str, reason: schemas.FinishReason) -> ResponseBody: ...
+
+    @abstractmethod
+    def chunk(self, text: str, reason: schemas.FinishReason | None = None) -> ResponseBody:
+        """A part of the text or, with a reason, the end of the stream"""
+
+    async def respond(self, request: Request) -> ResponseBody | StreamingResponse:
+        self.dispatcher.check_text(self.served, self.text)
+        make_job = self._job_maker()
+        if self.body.stream:
+            return StreamingResponse(self._events(make_job), media_type="text/event-stream")
+        [result] = await self.dispatcher.run(request, [make_job(None)])
+        return self.whole(*_as_continuation(result))
+
+    def usage(self, text: str) -> schemas.TokenUsage:
+        pipeline = self.served.pipeline
+        n_prompt = len(pipeline.src_tokenizer.encode([self.text])[0])
+        n_output = len(pipeline.tgt_tokenizer.encode([text])[0])
+        return schemas.TokenUsage(prompt_tokens=n_prompt, completion_tokens=n_output, total_tokens=n_prompt + n_output)
+
+    def _job_maker(self) -> Callable[[Report | None], Job[Translation | Continuation]]:
+        """Return a function that makes the job, given where to report new text. Only a language model reports.
+
+        A beam search may still change the start of its best hypothesis, so a translation is sent when it is complete.
+        """
+        body = self.body
+        if (translator := self.served.narrow(Translator)) is not None:
+            config = translator.pipeline.decode_config
+            config = config if body.max_tokens is None else config.model_copy(update={"max_len": body.max_tokens})
+            return lambda report: TranslationJob(translator, self.text, config)
+        if (generator := self.served.narrow(Generator)) is not None:
+            temperature = max(body.temperature, _MIN_TEMPERATURE)
+            seed = secrets.randbelow(2**31) if body.seed is None else body.seed
+            n, stop = body.max_tokens or _DEFAULT_MAX_TOKENS, body.stop_sequences
+            return lambda report: GenerationJob(generator, self.text, n, temperature, body.top_p, seed, stop, report)
+        raise ApiError(422, "Invalid request", f"a {self.served.pipeline.noun} does not continue texts")
+
+    async def _events(self, make_job: Callable[[Report], Job[Translation | Continuation]]) -> AsyncIterator[str]:
+        n_sent = 0
+        async for event in self.dispatcher.stream(make_job):
+            match event:
+                case JobUpdate(piece):
+                    n_sent += len(piece)
+                    yield self.chunk(piece).as_event()
+                case JobDone(result):
+                    text, reason = _as_continuation(result)
+                    yield self.chunk(text[n_sent:]).as_event()
+                    yield self.chunk("", reason).as_event()
+                case JobFailed(error):
+                    problem = as_api_error(error)
+                    detail = schemas.StreamErrorDetail(message=problem.detail or problem.title, code=problem.status)
+                    yield schemas.StreamError(error=detail).as_event()
+        yield "data: [DONE]\n\n"
 
 
-def _work(desk: Desk, served: Served, asked: _Asked, text: str) -> Callable[[Any], Any]:
-    most = asked.max_tokens
-    stop = () if asked.stop is None else (asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop)
-    match served.pipeline:
-        case Translator():
-            options = () if most is None else (("max_len", most),)
-            return lambda say: TranslateWork(served, text, options, desk.limits, say=say)
-        case Generator():
-            seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
-            sampling = {"temperature": max(asked.temperature, 1e-3), "top_p": asked.top_p, "seed": seed}
-            chosen = tuple(sorted(sampling.items()))
-            return lambda say: WriteWork(served, text, most or 200, chosen, desk.limits, stop, say)
-    raise ApiError(422, "Invalid request", "that model writes no text")
+class CompletionAnswer(Answer):
+    def whole(self, text: str, reason: schemas.FinishReason) -> schemas.CompletionResponse:
+        choice = schemas.CompletionChoice(text=text, finish_reason=reason)
+        return schemas.CompletionResponse(
+            id=self.id, created=self.created, model=self.served.name, choices=[choice], usage=self.usage(text)
+        )
+
+    def chunk(self, text: str, reason: schemas.FinishReason | None = None) -> schemas.CompletionChunk:
+        choice = schemas.CompletionChoice(text=text, finish_reason=reason)
+        return schemas.CompletionChunk(id=self.id, created=self.created, model=self.served.name, choices=[choice])
 
 
-async def _events(desk: Desk, work: Any, head: dict[str, Any], chat: bool, pieces: bool) -> AsyncIterator[str]:
-    """A language model is heard piece by piece; a beam may change its mind, so a translation comes at its end."""
-    sent = ""
-    async for kind, what in desk.stream(work):
-        if kind == "failed":
-            problem = problem_of(what)
-            yield _event({"error": {"message": problem.detail or problem.title, "code": problem.status}})
-        elif kind == "said" and pieces:
-            sent += what
-            yield _event(_chunk(head, what, None, chat))
-        elif kind == "done":
-            text, why = (what.text, "stop") if isinstance(what, Translation) else what
-            yield _event(_chunk(head, text[len(sent) :], None, chat))
-            yield _event(_chunk(head, "", why, chat))
-    yield "data: [DONE]\n\n"
+class ChatAnswer(Answer):
+    def whole(self, text: str, reason: schemas.FinishReason) -> schemas.ChatResponse:
+        choice = schemas.ChatChoice(message=schemas.AssistantMessage(content=text), finish_reason=reason)
+        return schemas.ChatResponse(
+            id=self.id, created=self.created, model=self.served.name, choices=[choice], usage=self.usage(text)
+        )
+
+    def chunk(self, text: str, reason: schemas.FinishReason | None = None) -> schemas.ChatChunk:
+        delta = schemas.AssistantMessage(content=text) if reason is None else schemas.EmptyDelta()
+        choice = schemas.ChatChunkChoice(delta=delta, finish_reason=reason)
+        return schemas.ChatChunk(id=self.id, created=self.created, model=self.served.name, choices=[choice])
 
 
-def _chunk(head: dict[str, Any], text: str, why: str | None, chat: bool) -> dict[str, Any]:
-    said = {"delta": {"role": "assistant", "content": text} if why is None else {}} if chat else {"text": text}
-    return {**head, "choices": [{"index": 0, "finish_reason": why, "logprobs": None, **said}]}
-
-
-def _event(tree: dict[str, Any]) -> str:
-    return f"data: {json.dumps(tree, ensure_ascii=False)}\n\n"
-
-
-def _usage(served: Served, asked: str, said: str) -> dict[str, int]:
-    sides = (served.pipeline.src_tokenizer, served.pipeline.tgt_tokenizer)
-    counts = [len(side.encode([text])[0]) for side, text in zip(sides, (asked, said), strict=True)]
-    return {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)}
+def _as_continuation(result: Translation | Continuation) -> Continuation:
+    return Continuation(result.text, "stop") if isinstance(result, Translation) else result

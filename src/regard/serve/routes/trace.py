@@ -1,247 +1,252 @@
-"""Traces: a sentence seen from inside, its tensors, and one head worked out."""
+"""The page's own API for looking inside a model: traces, their tensors, one head in detail, the next token."""
 
+import base64
 import json
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from regard.errors import UserError
-from regard.models.rnn import RnnDecoder
-from regard.nn.mixers import LinearAttention
-from regard.nn.scores import SCORES
-from regard.pipelines.classifier import Classifier
-from regard.pipelines.generator import Generator
+from regard.models.head_mask import HeadMask
+from regard.models.record import KINDS, AttentionRecord, HeadRecord
+from regard.pipelines.base import EncodedInput, Input, Pipeline
 from regard.search.decode import DecodeConfig
-from regard.serve import schemas as schema
-from regard.serve.dispatch import Desk
+from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
-from regard.serve.inspect import (
-    Probe,
-    Question,
-    attention_at,
-    head_at,
-    probe,
-    source_tokenizer,
-    target_tokenizer,
+from regard.serve.inspect import TraceQuery, TraceResult, next_token_log_probs, run_trace, trace_head
+from regard.serve.openapi_document import ERRORS, SafetensorsResponse
+from regard.serve.queue import FunctionJob, QueuedJob
+from regard.serve.registry import ServedModel
+from regard.serve.schemas.base import limited_route
+from regard.serve.schemas.v1_requests import (
+    SEARCH_SETTINGS,
+    ExplainRequest,
+    InspectRequest,
+    NextTokensRequest,
+    TraceRequest,
 )
-from regard.serve.jobs import Task
-from regard.serve.queue import Job
-from regard.serve.registry import Served
-from regard.serve.routes.forms import check_says, named, options_of, pixels_of, said_of, token_of, tokens_of, what_if
-from regard.serve.trace_store import Traces
-from regard.text.clean import clean
-from regard.text.tokenizer import Tokenizer
-from regard.text.vocab import EOS
+from regard.serve.schemas.v1_responses import NextTokensResponse, TraceResponse
+from regard.serve.trace_store import TraceStore
 
-_THUMB = 64  # cells a side of a small map
-_MOST_WRITTEN = 100  # tokens of a traced text of a language model
+_THUMBNAIL = 64  # cells per side
+_MAX_NEW_TOKENS = 100  # of a language model in a trace
+LayerOrHead = Annotated[int | None, Query(ge=0, lt=1000)]
+Tensor8Or32 = NDArray[np.uint8] | NDArray[np.float32]
 
 
-def router(desk: Desk, traces: Traces) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["v1"])
+def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
+    routes = APIRouter(prefix="/v1", tags=["v1"], route_class=limited_route(dispatcher.limits), responses=ERRORS)
 
-    @routes.post("/trace")
-    async def trace(asked: schema.Trace, request: Request) -> dict[str, Any]:
-        served = desk.served(asked.model)
-        desk.check_text(served, asked.text)
-        question = _question(served, asked)
-        [found] = await desk.do(request, [Task(partial(_probed, desk, served, question), len(question.source))])
-        name = traces.keep(served, found)
-        return {"id": name, "model": served.name, "expires": desk.limits.trace_seconds, **_traced(served, found)}
+    @routes.post("/trace", response_model=TraceResponse)
+    async def trace(body: TraceRequest, request: Request) -> Response:
+        """Search for the output of a model, and record the search and the attention of all heads."""
+        served = dispatcher.find(body.model)
+        dispatcher.check_text(served, body.text)
+        trace_id = store.new_id()
 
-    @routes.get("/trace/{name}/tensors")
-    async def tensors(
-        name: str,
-        names: str = Query(max_length=200),
-        layer: int | None = Query(None, ge=0, lt=1000),
-        head: int | None = Query(None, ge=0, lt=1000),
-        dtype: str = Query("f32", pattern="^(f32|u8)$"),
-    ) -> Response:
-        kept = _kept(traces, name)
-        found = {each: _tensor(kept.probe, each, layer, head, dtype) for each in names.split(",")}
-        return Response(save(found), media_type="application/x-safetensors")
+        def run(queued: QueuedJob) -> tuple[TraceResult, str] | None:
+            result = run_trace(_trace_query(served, body), queued.is_cancelled)
+            if result is None:
+                return None
+            response = TraceResponse.of(trace_id, served.name, result, dispatcher.limits.trace_seconds)
+            return result, response.model_dump_json()  # of a long search this takes a while, so it is done here
 
-    @routes.post("/explain")
-    async def explain(asked: schema.Explain, request: Request) -> Response:
-        kept = _kept(traces, asked.trace)
-        task = Task(lambda job: head_at(kept.served, kept.probe, asked.site, asked.layer, asked.head))
-        [head] = await desk.do(request, [task])
-        if asked.query >= len(head.rows):
-            raise ApiError(422, "Invalid request", "there is no such query")
-        i = asked.query
-        arrays = {"q": head.q[i], "K": head.k, "V": head.v, "scores": head.scores[i], "weights": head.weights[i]}
-        arrays |= {"mask": head.mask[i].astype(np.uint8), "out": head.output[i]}
-        about = _about_head(kept.served, asked.site, asked.layer, head.columns, head.q.shape[1])
-        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        return Response(save(contiguous, metadata=about), media_type="application/x-safetensors")
+        [(result, content)] = await dispatcher.run(request, [FunctionJob(run)])
+        store.add(trace_id, result)
+        return Response(content, media_type="application/json")
 
+    @routes.post("/next")
+    async def next_tokens(body: NextTokensRequest, request: Request) -> NextTokensResponse:
+        """Return the most likely tokens after a prefix."""
+        served = dispatcher.find(body.model)
+        dispatcher.check_text(served, body.text)
+
+        def run(queued: QueuedJob) -> NextTokensResponse:
+            encoded, prefix, head_mask = _model_input(served, body)
+            log_probs = next_token_log_probs(served.pipeline, encoded, prefix, head_mask)
+            return NextTokensResponse.of(served.pipeline.tgt_tokenizer, log_probs, body)
+
+        [response] = await dispatcher.run(request, [FunctionJob(run)])
+        return response
+
+    _add_tensor_routes(routes, dispatcher, store)
     return routes
 
 
-def _probed(desk: Desk, served: Served, question: Question, job: Job) -> Probe | None:
-    return probe(served, question, lambda: job.gone.is_set() or job.expired(desk.limits))
+def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceStore) -> None:
+    @routes.get("/trace/{trace_id}/tensors", response_class=SafetensorsResponse)
+    async def tensors(
+        request: Request,
+        trace_id: str,
+        names: Annotated[str, Query(max_length=200)],
+        layer: LayerOrHead = None,
+        head: LayerOrHead = None,
+        dtype: Literal["f32", "u8"] = "f32",
+    ) -> Response:
+        """Return attention weights of a trace as safetensors. `names`: cross.weights, encoder.thumb, …"""
+        record = _stored(store, trace_id).record
+        parts = {name: _select(record, name, layer, head) for name in names.split(",")}
+        n_bytes = sum(_count_bytes(name, weights, dtype) for name, weights in parts.items())
+        if n_bytes > (most := dispatcher.limits.tensor_bytes):
+            detail = f"tensors may have {most:,} bytes; ask for one layer and head, or for dtype=u8"
+            raise ApiError(413, "Content too large", detail)
+
+        def run(queued: QueuedJob) -> bytes:
+            return save({name: _tensor(name, weights, dtype) for name, weights in parts.items()})
+
+        return SafetensorsResponse(await dispatcher.export(request, FunctionJob(run)))
+
+    @routes.post("/explain", response_class=SafetensorsResponse)
+    async def explain(body: ExplainRequest, request: Request) -> Response:
+        """Return one query of one head as safetensors: q, K, V, scores, mask, weights and output."""
+        result = _stored(store, body.trace)
+
+        def run(queued: QueuedJob) -> bytes:
+            head = trace_head(result, body.site, body.layer, body.head)
+            if body.query >= len(head.rows):
+                raise ApiError(422, "Invalid request", "there is no such query")
+            return _head_tensors(result.query.pipeline, head, body.query)
+
+        [content] = await dispatcher.run(request, [FunctionJob(run)])
+        return SafetensorsResponse(content)
 
 
-def _question(served: Served, asked: schema.Trace) -> Question:
-    check_says(served)
-    source, prefix = said_of(served, asked.text, asked.prefix)
-    if not source and not prefix and asked.pixels is None:
-        raise ApiError(422, "Invalid request", "there is nothing to look at in an empty text")
-    n_vocab = target_tokenizer(served).size
-    if any(token >= n_vocab for token in (*asked.prefix, *(asked.target or ()))):
+def _trace_query(served: ServedModel[Pipeline], body: TraceRequest) -> TraceQuery:
+    encoded, prefix, head_mask = _model_input(served, body)
+    if not encoded.src_ids and not prefix and served.image_size is None:
+        raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
+    if body.target is not None and not body.target:
+        raise ApiError(422, "Invalid request", "the target is empty; give at least one id, or leave it out")
+    _check_vocabulary(served.pipeline, body.target or [])
+    target = None if body.target is None else (*encoded.prefix, *body.target)
+    config = _decode_config(served.pipeline, body, len(prefix))
+    return TraceQuery(served.pipeline, encoded, config, prefix, head_mask, target, body.hypothesis)
+
+
+def _decode_config(pipeline: Pipeline, body: TraceRequest, n_prefix: int) -> DecodeConfig:
+    """Return the model's settings with those of the request; all hypotheses of the beam are returned."""
+    default = pipeline.decode_config
+    if pipeline.noun == "generator":
+        n_new = min(body.max_len or _MAX_NEW_TOKENS, _MAX_NEW_TOKENS)
+        return default.model_copy(update={"max_len": n_prefix + n_new})
+    options = body.model_dump(include=SEARCH_SETTINGS, exclude_none=True)
+    config = DecodeConfig.parse({**default.model_dump(), **options}, where="trace")
+    return config.model_copy(update={"n_best": config.beam})
+
+
+def _model_input(
+    served: ServedModel[Pipeline], body: InspectRequest
+) -> tuple[EncodedInput, tuple[int, ...], HeadMask | None]:
+    """Return the encoded input, the ids that the output starts with, and the heads that are switched off."""
+    pipeline = served.pipeline
+    if not pipeline.generates:
+        raise ApiError(422, "Invalid request", f"a {pipeline.noun} generates no output to look at")
+    if body.mask_src and not pipeline.can_hide_tokens:
+        detail = "tokens cannot be hidden from this model; see can_hide_tokens in /v1/models"
+        raise ApiError(422, "Invalid request", detail)
+    _check_vocabulary(pipeline, body.prefix)
+    encoded = pipeline.encode(_source(served, body), body.mask_src)
+    heads = [(kind, int(layer), int(head)) for kind, layer, head in (name.split(".") for name in body.ablate)]
+    try:
+        head_mask = HeadMask.of(pipeline.traced_model, heads)
+    except UserError as error:  # its message has nothing of the request but numbers
+        raise ApiError(422, "Invalid request", str(error)) from None
+    return encoded, (*encoded.prefix, *body.prefix), head_mask
+
+
+def _source(served: ServedModel[Pipeline], body: InspectRequest) -> Input:
+    """Return the text or, for a captioner, the image. The client has scaled it: no image file is opened here."""
+    if served.image_size is None:
+        if body.pixels is not None:
+            raise ApiError(422, "Invalid request", "this model reads text, not images")
+        return body.text
+    try:
+        pixels = base64.b64decode(body.pixels or "", validate=True)
+    except ValueError:
+        pixels = b""
+    side = served.image_size.pixels
+    if len(pixels) != 3 * side**2:
+        raise ApiError(422, "Invalid request", f"pixels must be {side} × {side} × 3 bytes in base64")
+    return np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3).copy()
+
+
+def _check_vocabulary(pipeline: Pipeline, ids: list[int]) -> None:
+    if any(token >= pipeline.tgt_tokenizer.size for token in ids):
         raise ApiError(422, "Invalid request", "an id is outside of the vocabulary")
-    options = dict(options_of(served, asked))
-    if isinstance(served.pipeline, Generator):
-        most = min(asked.max_len or _MOST_WRITTEN, _MOST_WRITTEN)
-        config = DecodeConfig(beam=1, max_len=len(prefix) + most)
-    else:
-        assert not isinstance(served.pipeline, Classifier)  # it says nothing
-        config = DecodeConfig.parse({**served.pipeline.decode_config.model_dump(), **options}, where="trace")
-        config = config.model_copy(update={"n_best": config.beam})
-    if asked.target is not None and not asked.target:
-        raise ApiError(422, "Invalid request", "the target is empty")
-    target = None if asked.target is None else (*prefix[: len(prefix) - len(asked.prefix)], *asked.target)
-    pixels = pixels_of(served, asked.pixels)
-    return Question(source, config, prefix, *what_if(served, asked), target, asked.hypothesis, pixels)
 
 
-def _traced(served: Served, found: Probe) -> dict[str, Any]:
-    target, source = target_tokenizer(served), source_tokenizer(served)
-    record = found.record
-    return {
-        "source": _source(source, found),
-        "target": tokens_of(target, found.target),
-        "read": named(record.read_tokens),
-        "hypotheses": [
-            {
-                "text": clean(target.decode(h.ids)),
-                "score": h.score,
-                "log_prob": h.log_prob,
-                "tokens": tokens_of(target, h.ids),
-                "node": found.nodes[h.ids],
-            }
-            for h in found.hypotheses
-        ],
-        "chosen": min(found.question.hypothesis, max(0, len(found.hypotheses) - 1)),
-        "sites": [_site(found, kind) for kind in ("encoder", "decoder", "cross") if record.weights(kind).size],
-        "beam": {"k": found.question.config.beam, "steps": [_step(target, step) for step in found.steps]},
-        "cache": _cache(served, found),
-    }
+def _stored(store: TraceStore, trace_id: str) -> TraceResult:
+    if (result := store.get(trace_id)) is None:
+        raise ApiError(404, "Not found", "there is no such trace, or it has expired; request it again")
+    return result
 
 
-def _source(tokenizer: Tokenizer, found: Probe) -> list[dict[str, Any]]:
-    """Tokens, or the regions of a picture; a language model has none"""
-    if found.question.pixels is not None:
-        return [{"id": i, **region} for i, region in enumerate(named(found.record.source_tokens))]
-    return tokens_of(tokenizer, (*found.question.source, EOS)) if found.record.source_tokens else []
-
-
-def _site(found: Probe, kind: str) -> dict[str, Any]:
-    layers, heads = found.record.weights(kind).shape[:2]
-    rows, columns = {"encoder": ("source",) * 2, "decoder": ("target", "read"), "cross": ("target", "source")}[kind]
-    return {
-        "name": kind,
-        "rows": rows,
-        "columns": columns,
-        "layers": layers,
-        "heads": heads,
-        "causal": kind == "decoder",
-    }
-
-
-def _step(tokenizer: Tokenizer, nodes: Sequence[Any]) -> dict[str, Any]:
-    return {
-        "candidates": [
-            {
-                "node": node.name,
-                "parent": node.parent,
-                "token": token_of(tokenizer, node.ids[-1]),
-                "log_prob": node.log_prob,
-                "score": node.score,
-                "state": node.state,
-            }
-            for node in nodes
-        ]
-    }
-
-
-def _cache(served: Served, found: Probe) -> dict[str, int] | None:
-    """What the decoder keeps of its past: two vectors a token and layer; and the multiplications that spares"""
-    sites = served.sites()
-    if "decoder" not in sites:
-        return None
-    layers, n = sites["decoder"][0], len(found.target)
-    part = attention_at(served.model, "decoder", 0)
-    width, d = part.key_value.out_features, served.model.d_model
-    once = layers * 2 * d * width  # of keys and values of a token
-    return {
-        "bytes_per_token": layers * width * 4,
-        "tokens": n,
-        "bytes": layers * width * 4 * n,
-        "flops_without": once * n * (n + 1) // 2,
-        "flops_with": once * n,
-    }
-
-
-def _kept(traces: Traces, name: str) -> Any:
-    kept = traces.get(name)
-    if kept is None:
-        raise ApiError(404, "Not found", "there is no such trace any more; ask for it again")
-    return kept
-
-
-def _tensor(found: Probe, name: str, layer: int | None, head: int | None, dtype: str) -> Any:
-    kind, _, what = name.partition(".")
-    if kind not in ("encoder", "decoder", "cross") or what not in ("weights", "thumb"):
+def _select(record: AttentionRecord, name: str, layer: int | None, head: int | None) -> NDArray[np.float32]:
+    """Return the weights that a tensor is made from: [layers, heads, T, S], or [T, S] for one layer and head."""
+    kind, _, form = name.partition(".")
+    if kind not in KINDS or form not in ("weights", "thumb"):
         raise ApiError(422, "Invalid request", "names are encoder, decoder or cross with .weights or .thumb")
     try:
-        weights = found.record.select(layer, head, kind).weights(kind)
+        weights = record.select(layer, head, kind).weights(kind)
     except UserError:
         raise ApiError(422, "Invalid request", "there is no such layer or head") from None
-    if what == "thumb":
-        return np.ascontiguousarray(_bytes(_pooled(weights)))
-    if layer is not None and head is not None and weights.size:
-        weights = weights[0, 0]
-    return np.ascontiguousarray(_bytes(weights) if dtype == "u8" else weights)
+    one_head = form == "weights" and layer is not None and head is not None and weights.size > 0
+    return weights[0, 0] if one_head else weights
 
 
-def _bytes(weights: Any) -> Any:
-    """255 √w: small weights keep more of their difference"""
+def _count_bytes(name: str, weights: NDArray[np.float32], dtype: str) -> int:
+    if name.endswith(".thumb"):
+        layers, heads, *sides = weights.shape
+        return layers * heads * int(np.prod([min(side, _THUMBNAIL) for side in sides]))
+    return weights.size * (1 if dtype == "u8" else 4)
+
+
+def _tensor(name: str, weights: NDArray[np.float32], dtype: str) -> Tensor8Or32:
+    if name.endswith(".thumb"):
+        return np.ascontiguousarray(_as_bytes(_shrink(weights)))
+    return np.ascontiguousarray(_as_bytes(weights)) if dtype == "u8" else np.ascontiguousarray(weights)
+
+
+def _as_bytes(weights: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """255 √w, rounded: the root keeps small weights apart"""
     return np.rint(255 * np.sqrt(np.clip(weights, 0, 1))).astype(np.uint8)
 
 
-def _pooled(weights: Any) -> Any:
-    """[L, H, T, S] → the greatest of each part, at most 64 × 64"""
+def _shrink(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[layers, heads, T, S] → the maximum of each part, at most 64 × 64 parts"""
     if not weights.size:
         return weights
     for axis in (2, 3):
         n = weights.shape[axis]
-        if n > _THUMB:
-            starts = np.arange(_THUMB) * n // _THUMB
+        if n > _THUMBNAIL:
+            starts = np.arange(_THUMBNAIL) * n // _THUMBNAIL
             weights = np.maximum.reduceat(weights, starts, axis=axis)
     return weights
 
 
-def _about_head(served: Served, kind: str, layer: int, columns: Sequence[str], width: int) -> dict[str, str]:
-    about = {"columns": json.dumps(list(columns), ensure_ascii=False), "bias": "none"}
-    decoder = getattr(served.model, "decoder", None)
-    part: Any
-    if kind == "cross" and isinstance(decoder, RnnDecoder):
-        part, normalise = decoder, decoder.config.normalise
-    else:
-        part = attention_at(served.model, "decoder" if served.kind == "decoder" else kind, layer)
-        normalise = part.normalise
-    if isinstance(part, LinearAttention):
-        return about | {"score": "linear", "normalise": "sum" if part.by_sum else "none", "scale": "1"}
-    score = next(name for name, kind_ in SCORES.items() if isinstance(part.score, kind_))
-    return about | {
-        "score": score,
-        "normalise": normalise,
-        "scale": str(width**-0.5 if score == "scaled-dot" else 1.0),
-        "bias": "alibi" if getattr(part, "positions", "") == "alibi" else "none",
+def _head_tensors(pipeline: Pipeline, head: HeadRecord, query: int) -> bytes:
+    """Serialise one query of a head, with what is needed to recompute it as metadata."""
+    arrays: dict[str, NDArray[Any]] = {
+        "q": head.q[query],
+        "K": head.k,
+        "V": head.v,
+        "scores": head.scores[query],
+        "mask": head.mask[query].astype(np.uint8),
+        "weights": head.weights[query],
+        "out": head.output[query],
     }
+    model = pipeline.traced_model
+    # A decoder-only model shows parts of its self-attention as other kinds.
+    module = (model.attention_modules(head.kind) or model.attention_modules("decoder"))[head.layer]
+    metadata = {
+        "columns": json.dumps(list(head.columns), ensure_ascii=False),
+        "score": module.score_name,
+        "normalise": module.normalise,
+        "scale": str(head.q.shape[1] ** -0.5 if module.score_name == "scaled-dot" else 1.0),
+        "bias": module.score_bias,
+    }
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=metadata)

@@ -1,0 +1,13 @@
+"""Responses about the state of the server."""
+
+from typing import Literal
+
+from regard.serve.schemas.base import ResponseBody
+
+
+class HealthResponse(ResponseBody):
+    status: Literal["ok"] = "ok"
+
+
+class ReadyResponse(ResponseBody):
+    status: Literal["ready", "busy"]

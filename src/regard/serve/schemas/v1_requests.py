@@ -1,0 +1,78 @@
+"""Request bodies of the page's own API, /v1/…"""
+
+from typing import Annotated, Literal
+
+from annotated_types import Le, Lt, MaxLen
+from pydantic import Field
+
+from regard.serve.schemas.base import LimitedBy, LimitedLength, LimitedText, ModelName, RequestBody
+
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+TokenIds = Annotated[list[TokenId], LimitedBy("tokens", MaxLen)]
+SmallIndex = Annotated[int, Field(ge=0, lt=1_000)]
+BeamWidth = Annotated[int, LimitedBy("beam", Le), Field(ge=1)]
+HiddenPositions = Annotated[list[SmallIndex], LimitedBy("tokens", MaxLen)]
+HeadName = Annotated[str, Field(pattern=r"^(encoder|decoder|cross)\.[0-9]{1,3}\.[0-9]{1,3}$")]
+HeadNames = Annotated[list[HeadName], Field(max_length=256)]
+PixelString = Annotated[str, LimitedBy("body", MaxLen), Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+SiteName = Literal["encoder", "decoder", "cross"]
+SEARCH_SETTINGS = {"beam", "max_len", "length_penalty", "n_best"}
+"""Fields of requests that are options of DecodeConfig"""
+
+
+class TokenizeRequest(RequestBody):
+    model: ModelName | None = None
+    text: LimitedText
+
+
+class DecodeRequest(RequestBody):
+    """Settings of a search; those that are left out are the model's own."""
+
+    model: ModelName | None = None
+    text: LimitedText
+    beam: BeamWidth | None = None
+    max_len: LimitedLength | None = None
+    length_penalty: Annotated[float, Field(ge=0.0, le=5.0)] | None = None
+
+
+class TranslateRequest(DecodeRequest):
+    n_best: BeamWidth | None = None
+    prefix: LimitedText = ""
+    stream: bool = False
+
+
+class InspectRequest(RequestBody):
+    """The input of a model, and changes to what the model sees."""
+
+    model: ModelName | None = None
+    text: LimitedText = ""
+    pixels: PixelString | None = None
+    """For a captioner: base64 of the image's bytes, row by row, each pixel as red, green and blue"""
+    prefix: TokenIds = Field([])
+    """Ids that the output starts with"""
+    mask_src: HiddenPositions = Field([])
+    """Positions of source tokens that are hidden from the model"""
+    ablate: HeadNames = Field([])
+    """Heads that are switched off, as kind.layer.head"""
+
+
+class TraceRequest(InspectRequest, DecodeRequest):
+    text: LimitedText = ""
+    target: TokenIds | None = None
+    """Ids whose generation is traced; without them, the model searches for its own output"""
+    hypothesis: Annotated[int, LimitedBy("beam", Lt), Field(ge=0)] = 0
+
+
+class NextTokensRequest(InspectRequest):
+    k: int = Field(10, ge=1, le=50)
+    temperature: float = Field(1.0, ge=0.001, le=100.0)
+    top_k: int = Field(0, ge=0, le=1_000_000)
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+
+
+class ExplainRequest(RequestBody):
+    trace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
+    site: SiteName
+    layer: SmallIndex
+    head: SmallIndex
+    query: SmallIndex
