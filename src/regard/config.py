@@ -71,15 +71,15 @@ def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
     """Return one line about the first error."""
     first = error.errors(include_url=False, include_input=False)[0]
     path, known = _walk(cls, [str(part) for part in first["loc"]])
-    name, place = ".".join(path), f"{where}: " if where else ""
+    name, prefix = ".".join(path), f"{where}: " if where else ""
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(path[-1], known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
-        return f"{place}unknown key '{name}'; {hint}"
+        hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
+        return f"{prefix}unknown key '{name}'; {hint}"
     if first["type"] == "union_tag_not_found":
-        return f"{place}{name}: 'kind' is missing; choose one of {', '.join(known)}"
+        return f"{prefix}{name}: 'kind' is missing; choose one of {', '.join(known)}"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{place}{name}: {message}" if name else f"{place}{message}"
+    return f"{prefix}{name}: {message}" if name else f"{prefix}{message}"
 
 
 def _walk(cls: type[Config], path: Sequence[str]) -> tuple[list[str], list[str]]:

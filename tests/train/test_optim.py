@@ -95,7 +95,7 @@ def test_weight_decay_follows_the_rule_in_the_model_of_every_recipe(name: str) -
         parameter for module in model.modules() if isinstance(module, nn.Embedding) for parameter in module.parameters()
     }
     for parameter_name, parameter in model.named_parameters():
-        position_or_state = {"positions", "places", "a_log"} & set(parameter_name.split("."))
+        position_or_state = {"positions", "a_log"} & set(parameter_name.split("."))
         exempt = parameter.dim() < 2 or parameter in embeddings or bool(position_or_state)
         assert (parameter_name not in names) == exempt, parameter_name
     if "ssm" in str(load_recipe(name).model):

@@ -23,16 +23,16 @@ FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 
 def load_image(path: Path, size: int) -> ImageArray:
     """Return the central square of an image, scaled to uint8 [size, size, 3]; transparent parts become white."""
-    image, ops = _pillow()
+    pillow, ops = _pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.simplefilter("error", image.DecompressionBombWarning)
-            with image.open(path, formats=FORMATS) as opened:
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(path, formats=FORMATS) as opened:
                 upright = ops.exif_transpose(opened)
-                fitted = ops.fit(_to_rgb(upright, image), (size, size), image.Resampling.BICUBIC)
-    except (image.DecompressionBombError, image.DecompressionBombWarning, MemoryError):
-        limit = (image.MAX_IMAGE_PIXELS or 0) // 10**6
+                fitted = ops.fit(_to_rgb(upright, pillow), (size, size), pillow.Resampling.BICUBIC)
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning, MemoryError):
+        limit = (pillow.MAX_IMAGE_PIXELS or 0) // 10**6
         raise UserError(f"{path}: over {limit} million pixels; make the image smaller") from None
     except Exception as error:  # Pillow may raise almost any exception on a damaged file
         if isinstance(error, OSError) and error.strerror:
@@ -43,9 +43,9 @@ def load_image(path: Path, size: int) -> ImageArray:
 
 def save_image(array: ImageArray, path: Path) -> None:
     """Write uint8 [height, width, 3] as a PNG file."""
-    image, _ = _pillow()
+    pillow, _ = _pillow()
     try:
-        image.fromarray(array).save(path, format="PNG")
+        pillow.fromarray(array).save(path, format="PNG")
     except OSError as error:
         raise disk_error(error, path) from error
 
@@ -64,10 +64,10 @@ def _pillow() -> tuple[Any, Any]:
     return Image, ImageOps
 
 
-def _to_rgb(picture: "Image", image: Any) -> "Image":
-    if picture.mode.startswith("I;16"):  # Pillow would clip 16-bit values at 255
-        return image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert("RGB")
-    if picture.has_transparency_data:
-        picture = picture.convert("RGBA")
-        return image.alpha_composite(image.new("RGBA", picture.size, "white"), picture).convert("RGB")
-    return picture.convert("RGB")
+def _to_rgb(image: "Image", pillow: Any) -> "Image":
+    if image.mode.startswith("I;16"):  # Pillow would clip 16-bit values at 255
+        return pillow.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return pillow.alpha_composite(pillow.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")

@@ -54,7 +54,7 @@ def _averaged_card(path: Path, steps: Sequence[int]) -> str:
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     lines = [line for line in lines if not line.startswith(("| validation |", "| updates |", "Signature of the BLEU"))]
     row = f"| weights | the mean of the checkpoints at steps {', '.join(map(str, steps))} |"
-    places = [i for i, line in enumerate(lines) if line.startswith(("| weights |", "| training data |"))]
+    rows = [i for i, line in enumerate(lines) if line.startswith(("| weights |", "| training data |"))]
     lines = [line for line in lines if not line.startswith("| weights |")]
-    lines.insert(places[0] + 1 if places else len(lines), row)
+    lines.insert(rows[0] + 1 if rows else len(lines), row)
     return "\n".join(lines) + "\n"

@@ -15,7 +15,7 @@ def model_card(
     validation: Validation,
     weights: str,
 ) -> str:
-    """Return the card as Markdown; `weights` says which checkpoint, or which mean of them, was kept."""
+    """Return the card as Markdown; `weights` describes the checkpoint, or the mean of checkpoints, that was kept."""
     task = get_task(recipe.task)
     noun = task.noun
     translates = recipe.task == "translate"

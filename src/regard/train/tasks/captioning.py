@@ -48,7 +48,7 @@ class CaptionTask(Task):
 
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         recipe = self.recipe
-        size = recipe.model.encoder.size  # type: ignore[union-attr]  # `check` has seen to it
+        size = recipe.model.encoder.size  # type: ignore[union-attr]  # `check` requires an image encoder
         encode, max_tokens = tokenizers.tgt.encode, recipe.batch.max_tokens
         store = ImageStore.load(self.train_captions, encode, size, folder / "train.pictures")
         log.info(f"training data: {len(store):,} captions of {len(store.array):,} images")
