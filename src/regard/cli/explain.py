@@ -43,8 +43,8 @@ def explain(
     Uses the lecture's numbers or, with --model, those of your own model.
     """
     from regard.explain.model_input import ModelInput
-    from regard.explain.render_text import as_text
-    from regard.explain.topics import listed, topic_named
+    from regard.explain.render_text import render_text
+    from regard.explain.topics import find_topic, list_topics
 
     check_out_file(out, _FORMATS)
     if out and as_json:
@@ -54,28 +54,31 @@ def explain(
     if topic is None:
         if model or out or as_json:
             raise UserError("name a topic to explain; `regard explain` lists them")
-        print_line(listed())
+        print_line(list_topics())
         return
-    chosen = topic_named(topic)
-    explanation = chosen.own(ModelInput.load(model, text, kind, layer, head)) if model else chosen.lecture()
+    chosen = find_topic(topic)
+    if model is None:
+        explanation = chosen.explain_lecture()
+    else:
+        explanation = chosen.explain_model(ModelInput.load(model, text, kind, layer, head))
     if out:
         _write(explanation, out)
         print_line(str(out))
         return
     with exit_on_closed_pipe():
-        print_line(explanation.to_json() if as_json else as_text(explanation))
+        print_line(explanation.to_json() if as_json else render_text(explanation))
 
 
 def _write(explanation: "Explanation", out: Path) -> None:
-    from regard.explain.plot import draw
-    from regard.explain.render_html import as_page
+    from regard.explain.plot import draw_plot
+    from regard.explain.render_html import render_html
     from regard.files import write_atomically
 
     if out.suffix == ".json":
         write_atomically(out, explanation.to_json().encode())
     elif out.suffix == ".html":
-        write_atomically(out, as_page(explanation).encode())
-    elif explanation.picture is None:
+        write_atomically(out, render_html(explanation).encode())
+    elif explanation.plot is None:
         raise UserError(f"--out {out}: this topic has no plot; write a .html or .json file")
     else:
-        draw(explanation.picture, out)
+        draw_plot(explanation.plot, out)

@@ -1,1 +1,1 @@
-"""The lectures' computations, step by step: each a value, computed by the library, with text, page and JSON apart."""
+"""The computations of the lectures, worked out step by step with the functions that the models use."""

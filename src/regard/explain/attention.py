@@ -1,14 +1,35 @@
-"""Attention by hand: W5."""
+"""Attention by hand: queries, keys, scores, weights, output (W5)."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from regard.explain.explanation import Explanation, GridPlot, Step, Table, difference, matrix, numbered, step
-from regard.explain.formula import ATTENTION, OUTPUT, PLAIN, SCORES, SOFTMAX, SUM, math, power, sub
+from regard.explain.explanation import (
+    Explanation,
+    GridPlot,
+    Step,
+    Table,
+    column_numbers,
+    matrix,
+    max_difference,
+    step,
+)
+from regard.explain.formula import (
+    ATTENTION,
+    DIVIDE_BY_SUM,
+    OUTPUT,
+    SCALED_SCORES,
+    SOFTMAX,
+    UNNORMALISED,
+    Formula,
+    expr,
+    power,
+    sub,
+)
 from regard.explain.model_input import ModelInput, unique_labels
-from regard.explain.number_format import number
+from regard.explain.number_format import format_number
+from regard.models.protocols import AttentionModule
 from regard.models.record import HeadRecord
 from regard.nn.attention import attend, attend_fused
 from regard.nn.normalise import NORMALISERS, softmax
@@ -17,133 +38,135 @@ from regard.nn.scores import Dot, ScaledDot
 WEIGHT = ((2, 2, 0, 1), (4, 2, 3, 1), (0, 2, 4, 1), (1, 4, 2, 1))
 WORDS = ((1, 2, 3, 4), (3, 2, 1, 3), (0, 1, 1, 4))
 SLIDE_QUERY = (10, 18, 15, 19)
-SAME = 1e-4  # rounding of float32 stays far below
+PLOT_AXES = ("attended to", "attending")
+_MAX_IN_RESULT = 12  # tokens whose largest weight the result names
 
-_PRODUCTS = math("Q", power("K", "T"))
-_KNOWN = (
-    (Dot(), "The score is this dot product itself.", math("E = Q", power("K", "T"))),
-    (ScaledDot(), "Divided by the root of the head's width.", SCORES),
-)
-NORMALISED = {
-    "softmax": ("Weights by softmax.", SOFTMAX),
-    "sum": ("Weights: each row divided by its sum.", SUM),
-    "none": ("This model leaves the second step out: its scores are its weights.", PLAIN),
+_PRODUCTS = expr("Q", power("K", "T"))
+_PLAIN_SCORES = expr("E = Q", power("K", "T"))
+_SCORE_STEPS: dict[str, tuple[str, Formula | None]] = {
+    "dot": ("The dot products are the scores.", _PLAIN_SCORES),
+    "linear": ("The dot products are the scores; q and k have already gone through the feature map.", _PLAIN_SCORES),
+    "scaled-dot": ("Divide by the square root of the width of the head.", SCALED_SCORES),
+}
+NORMALISE_STEPS = {
+    "softmax": ("Softmax turns the scores into weights.", SOFTMAX),
+    "sum": ("Dividing each row by its sum gives the weights.", DIVIDE_BY_SUM),
+    "none": ("This model does not normalise: its scores are its weights.", UNNORMALISED),
 }
 
 
-def attention() -> Explanation:
-    w, x = (torch.tensor(given, dtype=torch.float64) for given in (WEIGHT, WORDS))
+def explain_attention() -> Explanation:
+    w, x = (torch.tensor(values, dtype=torch.float64) for values in (WEIGHT, WORDS))
     q = k = v = x @ w.T
     products, scores = Dot()(q, k), ScaledDot()(q, k)
     weights = softmax(scores, None)
-    y, names_, places = weights @ v, ("x₁", "x₂", "x₃"), numbered(x)
-    second = " + ".join(f"{a} · {b}" for a, b in zip(WEIGHT[1], WORDS[0], strict=True))
-    mapped = math(sub("q", "i"), "= W", sub("x", "i"), ",", sub("k", "j"), "= W", sub("x", "j"))
-    shares = " + ".join(f"{a:.3f} v{i}" for a, i in zip(weights[0].tolist(), "₁₂₃", strict=True))
+    y, words, columns = weights @ v, ("x₁", "x₂", "x₃"), column_numbers(x)
+    example = " + ".join(f"{a} · {b}" for a, b in zip(WEIGHT[1], WORDS[0], strict=True))
+    projections = expr(sub("q", "i"), "= W", sub("x", "i"), ",", sub("k", "j"), "= W", sub("x", "j"))
+    mixture = " + ".join(f"{a:.3f} v{i}" for a, i in zip(weights[0].tolist(), "₁₂₃", strict=True))
     return Explanation(
-        "Attention by hand: queries, keys, a score, the output",
+        "Attention by hand: queries, keys, scores, output",
         (
-            step("Three words as vectors, and the matrix.", None, matrix("X", x, names_, places), matrix("W", w)),
+            step("Three words as vectors, and the matrix W.", matrix("X", x, words, columns), matrix("W", w)),
             step(
-                f"The matrix times the word is its query, and its key; the second number of q₁ is {second}.",
-                mapped,
+                "W times the vector of a word gives its query and its key. For example, the second component of q₁ is "
+                f"{example}.",
+                projections,
                 matrix("q₁", q[0]),
                 matrix("k₂", k[1]),
             ),
             step(
-                "Their dot product: how well they fit.",
-                math(sub("q", "1"), "·", sub("k", "2")),
+                "The dot product of a query and a key tells how well they match.",
+                expr(sub("q", "1"), "·", sub("k", "2")),
                 matrix("q₁ · k₂", products[0, 1]),
             ),
-            step("Every query with every key.", _PRODUCTS, matrix("Q Kᵀ", products, names_, names_)),
-            step("Divided by the root of the width.", SCORES, matrix("scores", scores, names_, names_)),
-            step("Softmax over the sentence.", SOFTMAX, matrix("weights", weights, names_, names_)),
+            step("The dot product of every query with every key.", _PRODUCTS, matrix("Q Kᵀ", products, words, words)),
+            step("Divide by the square root of the width.", SCALED_SCORES, matrix("scores", scores, words, words)),
+            step("Softmax over the sentence gives the weights.", SOFTMAX, matrix("weights", weights, words, words)),
             step(
-                "The output: values, weighted and added up.", OUTPUT, matrix("v", v, names_, places), matrix("y₁", y[0])
+                "The output is the weighted sum of the values.",
+                OUTPUT,
+                matrix("v", v, words, columns),
+                matrix("y₁", y[0]),
             ),
-            step("All of it by the one function `regard.attend`.", ATTENTION, difference(attend(q, k, v)[0], y)),
+            step("All of this in one function, `regard.attend`.", ATTENTION, max_difference(attend(q, k, v)[0], y)),
         ),
-        f"q₁ · k₂ = {number(float(products[0, 1]))}, and y₁ = {shares}: scores so far apart leave one word alone.",
-        (_slide(q[0], k[1]), "The slide leaves the matrix of the values open; here it is the same W."),
-        GridPlot(weights.numpy(), "looked at", "looks", names_, names_),
+        f"q₁ · k₂ = {format_number(float(products[0, 1]))}, and y₁ = {mixture}: when scores differ this much, one word "
+        "gets all the weight.",
+        (_slide_correction(q[0], k[1]), "The slide does not give the matrix for the values; here it is the same W."),
+        GridPlot(weights.numpy(), *PLOT_AXES, words, words),
     )
 
 
-def _slide(q: Tensor, k: Tensor) -> str:
+def _slide_correction(q: Tensor, k: Tensor) -> str:
     slide = torch.tensor(SLIDE_QUERY, dtype=q.dtype)
-    printed, right = (number(float(Dot()(row[None], k[None]))) for row in (slide, q))
-    mapped = ", ".join(f"{value:.0f}" for value in q.tolist())
-    return (
-        f"The slide prints q₁ = {list(SLIDE_QUERY)} and q₁ · k₂ = {printed}; W x₁ is [{mapped}], which gives {right}."
-    )
+    shown, correct = (format_number(float(Dot()(row[None], k[None]))) for row in (slide, q))
+    query = ", ".join(f"{value:.0f}" for value in q.tolist())
+    return f"The slide shows q₁ = {list(SLIDE_QUERY)} and q₁ · k₂ = {shown}; W x₁ is [{query}], which gives {correct}."
 
 
-def attention_of_own(own: ModelInput) -> Explanation:
-    head = own.head_record()
+def explain_attention_on_model(model_input: ModelInput) -> Explanation:
+    head = model_input.head_record()
+    module = model_input.attention_module(head.kind)
     rows, columns = unique_labels(head.rows), unique_labels(head.columns)
-    how = normaliser_of(head)
     scores, mask = torch.from_numpy(head.scores), torch.from_numpy(head.mask)
-    again = NORMALISERS[how](scores, mask)
-    best = [f"{row} at {columns[w.argmax()]} ({w.max():.2f})" for row, w in zip(rows, head.weights, strict=True)]
+    weights = NORMALISERS[module.normalise](scores, mask)
+    largest = [f"{row} → {columns[w.argmax()]} ({w.max():.2f})" for row, w in zip(rows, head.weights, strict=True)]
     sides = (("q", head.q, rows), ("k", head.k, columns), ("v", head.v, columns))
     return Explanation(
-        f"One head at work ({head.kind}, layer {head.layer}, head {head.head}): {own.quoted_text}",
+        f"One attention head ({head.kind}, layer {head.layer}, head {head.head}): {model_input.short_text}",
         (
             step(
-                f"The head's queries, keys and values, of width {head.v.shape[1]}.",
-                None,
-                *(matrix(name, x, tokens, numbered(x)) for name, x, tokens in sides),
+                f"The queries, keys and values of this head, of width {head.v.shape[1]}.",
+                *(matrix(name, x, tokens, column_numbers(x)) for name, x, tokens in sides),
             ),
-            *_scored(head, rows, columns),
+            *_score_steps(head, module, rows, columns),
             step(
-                *NORMALISED[how],
-                *([] if mask.all() else [hidden_scores(scores, mask, how, rows, columns)]),
+                *NORMALISE_STEPS[module.normalise],
+                None if mask.all() else masked_scores(scores, mask, module.normalise, rows, columns),
                 matrix("weights", head.weights, rows, columns),
-                difference(again, head.weights, "largest difference from the model's own weights"),
+                max_difference(weights, head.weights, "largest difference from the model's own weights"),
             ),
             step(
-                "The output of the head.",
+                "The output of the head is the weighted sum of the values.",
                 OUTPUT,
-                matrix("output", head.output, rows, numbered(head.output)),
-                *_against_fused(head, how),
+                matrix("output", head.output, rows, column_numbers(head.output)),
+                _difference_from_fused(head, module),
             ),
         ),
-        f"Each looks most: {', '.join(best[:12])}{' …' if len(best) > 12 else '.'}",
-        (),
-        GridPlot(head.weights, "looked at", "looks", rows, columns),
+        f"The largest weight of each token: {', '.join(largest[:_MAX_IN_RESULT])}"
+        f"{' …' if len(largest) > _MAX_IN_RESULT else '.'}",
+        plot=GridPlot(head.weights, *PLOT_AXES, rows, columns),
     )
 
 
-def normaliser_of(head: HeadRecord) -> str:
-    """Which of the library's normalisers made the weights out of the scores"""
-    scores, mask, weights = (torch.from_numpy(x) for x in (head.scores, head.mask, head.weights))
-    fits = (name for name, f in NORMALISERS.items() if torch.allclose(f(scores, mask), weights, atol=SAME))
-    return next(fits, "softmax")
-
-
-def hidden_scores(scores: Tensor, mask: Tensor, how: str, rows: Sequence[str], columns: Sequence[str]) -> Table:
-    """With −∞ (without a softmax: 0) where nothing may be looked at"""
-    hidden = scores.masked_fill(~mask, -torch.inf if how == "softmax" else 0.0)
+def masked_scores(scores: Tensor, mask: Tensor, normalise: str, rows: Sequence[str], columns: Sequence[str]) -> Table:
+    """Return the scores with −∞ (or 0 if there is no softmax) where the mask forbids attention."""
+    hidden = scores.masked_fill(~mask, -torch.inf if normalise == "softmax" else 0.0)
     return matrix("masked scores", hidden, rows, columns)
 
 
-def _scored(head: HeadRecord, rows: Sequence[str], columns: Sequence[str]) -> list[Step]:
-    """Dot products and their scaling, where the model's score is of that kind; else what its own score gives"""
-    q, k, scores = (torch.from_numpy(x) for x in (head.q, head.k, head.scores))
-    steps, says, formula = [], "What the model's own score gives.", None
+def _score_steps(head: HeadRecord, module: AttentionModule, rows: Sequence[str], columns: Sequence[str]) -> list[Step]:
+    """Show the dot products, if queries and keys have the same width, and the model's scores."""
+    q, k = torch.from_numpy(head.q), torch.from_numpy(head.k)
+    steps = []
     if q.shape[1] == k.shape[1]:
-        steps.append(step("Each query with each key.", _PRODUCTS, matrix("q · k", Dot()(q, k), rows, columns)))
-        for score, known, sample_tokens in _KNOWN:
-            if torch.allclose(score(q, k), scores, atol=SAME):
-                says, formula = known, sample_tokens
-    return [*steps, step(says, formula, matrix("scores", scores, rows, columns))]
+        products = matrix("q · k", Dot()(q, k), rows, columns)
+        steps.append(step("The dot product of every query with every key.", _PRODUCTS, products))
+    if module.score_bias == "alibi":
+        text, formula = "The scaled dot products, minus the ALiBi penalty for distance.", None
+    else:
+        text, formula = _SCORE_STEPS.get(module.score_name, (f"The {module.score_name} scores of this model.", None))
+    return [*steps, step(text, formula, matrix("scores", head.scores, rows, columns))]
 
 
-def _against_fused(head: HeadRecord, how: str) -> list[Table]:
-    """Where the score is the scaled dot product, the model runs the fused form, which never holds the weights."""
-    q, k, v, scores, mask = (torch.from_numpy(x)[None, None] for x in (head.q, head.k, head.v, head.scores, head.mask))
-    same_width = q.shape[-1] == k.shape[-1]
-    if how != "softmax" or not same_width or not torch.allclose(ScaledDot()(q, k), scores, atol=SAME):
-        return []
+def _difference_from_fused(head: HeadRecord, module: AttentionModule) -> Table | None:
+    """Compare with the fused kernel, which computes the same output without storing the weights.
+
+    The model uses it for the scaled dot product with softmax; returns None for other scores.
+    """
+    if not getattr(module, "fused", False) or module.score_name != "scaled-dot" or module.score_bias != "none":
+        return None
+    q, k, v, mask = (torch.from_numpy(x)[None, None] for x in (head.q, head.k, head.v, head.mask))
     fused = attend_fused(q, k, v, mask)[0, 0]
-    return [difference(head.output, fused, "largest difference from the fused kernel that the model runs")]
+    return max_difference(head.output, fused, "largest difference from the fused kernel that the model uses")

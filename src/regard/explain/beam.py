@@ -4,91 +4,89 @@ from collections.abc import Sequence
 from math import exp
 
 from regard.errors import UserError
-from regard.explain.decode_setup import (
-    LETTERS,
-    MOST_STEPS,
-    A,
-    DecodeSetup,
-    LectureTable,
-    along,
-    nothing,
-    product,
-    spelt,
-)
-from regard.explain.explanation import Explanation, Step, difference, listing, step
-from regard.explain.formula import brackets, frac, math, of, power
+from regard.explain.decode_setup import MAX_STEPS, DecodeSetup, format_product
+from regard.explain.explanation import Explanation, Step, max_difference, step, table
+from regard.explain.formula import apply, brackets, expr, frac, power
+from regard.explain.lecture_table import A, join_tokens
 from regard.explain.model_input import ModelInput
-from regard.explain.number_format import number
+from regard.explain.number_format import format_number
 from regard.search.decode import DecodeConfig, decode
 from regard.search.protocols import Hypothesis
 from regard.search.search_tree import Node, SearchTree
 from regard.text.vocab import EOS
 
-_SHORTEST = 3  # tokens; the lecture's sentences end at the fourth step
-_WIDTH = 2
-_FATES = {"kept": "goes on", "ended": "has ended", "pruned": "dropped"}
-_NORM = math(of("score", "y"), "=", frac(of("log", of("P", "y")), power(brackets(frac("5 + |y|", "6")), "α")))
+_MIN_LEN = 3  # tokens; the lecture's sentences end at the fourth step
+_BEAM = 2
+_STATES = {"kept": "kept", "ended": "finished", "pruned": "pruned"}
+_SCORE = expr(apply("score", "y"), "=", frac(apply("log", apply("P", "y")), power(brackets(frac("5 + |y|", "6")), "α")))
 
 
-def beam() -> Explanation:
-    config = DecodeConfig(beam=_WIDTH, length_penalty=0.0, min_len=_SHORTEST)
-    asked = DecodeSetup(LectureTable(), nothing(), (), config, LETTERS.__getitem__, spelt)
-    tree, found = _searched(asked)
-    short = along(asked.model, asked.batch, (A,))[1].exp()
+def explain_beam() -> Explanation:
+    setup = DecodeSetup.of_lecture(DecodeConfig(beam=_BEAM, length_penalty=0.0, min_len=_MIN_LEN))
+    tree, best = _search(setup)
+    short_probabilities = setup.score_stepwise((A,))[1].exp()
     return Explanation(
-        f"Beam search with k = {_WIDTH} on the same table",
+        f"Beam search with k = {_BEAM} on the same table",
         (
-            *(_round(i, nodes, asked) for i, nodes in enumerate(tree.steps, start=1)),
-            _ended(tree, asked, found),
+            *(_candidate_step(i, nodes, setup) for i, nodes in enumerate(tree.steps, start=1)),
+            _finished_step(tree, setup, best),
         ),
-        f"Beam search says “{spelt([*found.ids, EOS])}” with {number(exp(found.log_prob))}, "
-        "which greedy search missed (`regard explain greedy`).",
+        f"Beam search finds “{join_tokens([*best.ids, EOS])}” with {format_number(exp(best.log_prob))}, which greedy "
+        "search missed (`regard explain greedy`).",
         (
-            f"No sentence may end before {_SHORTEST} tokens here: “{spelt([A, EOS])}” has {product(short)}, more than "
-            "the answer. That short sentences win is why scores are divided by a power of the length.",
-            "What the lecture's table does not say (after B, for example) is uniform over the four tokens.",
+            f"Here no sentence may end before {_MIN_LEN} tokens, because “{join_tokens([A, EOS])}” has "
+            f"{format_product(short_probabilities)}, more than the result. Search prefers short sentences; this is why "
+            "scores are divided by a power of the length.",
+            "After a prefix that the lecture's table does not give (B, for example), the four tokens are equally "
+            "likely.",
         ),
     )
 
 
-def beam_of_own(own: ModelInput) -> Explanation:
-    asked = DecodeSetup.of(own)
-    if asked.config.beam == 1:
+def explain_beam_on_model(model_input: ModelInput) -> Explanation:
+    setup = DecodeSetup.of_model(model_input)
+    if setup.config.beam == 1:
         raise UserError("this model decodes greedily (decode.beam is 1); see `regard explain greedy`")
-    tree, found = _searched(asked)
-    start = len(asked.prefix)
-    shown = tree.steps[start : start + MOST_STEPS]
-    more = len(tree.steps) - start - len(shown)
+    tree, best = _search(setup)
+    start = len(setup.prefix)
+    shown = tree.steps[start : start + MAX_STEPS]
+    n_hidden = len(tree.steps) - start - len(shown)
     return Explanation(
-        f"Beam search with k = {asked.config.beam} in the model: {own.quoted_text}",
-        (*(_round(i, nodes, asked) for i, nodes in enumerate(shown, start=1)), _ended(tree, asked, found)),
-        f"Beam search says “{own.pipeline.tgt_tokenizer.decode(found.ids)}”, with the score {number(found.score)}.",
-        (f"{more} more steps are not shown.",) if more > 0 else (),
+        f"Beam search with k = {setup.config.beam} in the model: {model_input.short_text}",
+        (
+            *(_candidate_step(i, nodes, setup) for i, nodes in enumerate(shown, start=1)),
+            _finished_step(tree, setup, best),
+        ),
+        f"Beam search generates “{model_input.pipeline.tgt_tokenizer.decode(best.ids)}” with the score "
+        f"{format_number(best.score)}.",
+        (f"{n_hidden} more steps are not shown.",) if n_hidden > 0 else (),
     )
 
 
-def _searched(asked: DecodeSetup) -> tuple[SearchTree, Hypothesis]:
-    """What the library's own search considers, step by step, and finds"""
-    tree = SearchTree(asked.config.beam, asked.config.length_penalty)
-    [[found]] = decode(asked.model, asked.batch, asked.config, [asked.prefix], tree)
-    return tree, found
+def _search(setup: DecodeSetup) -> tuple[SearchTree, Hypothesis]:
+    """Run the library's search and return all candidates of each step, and the best hypothesis."""
+    tree = SearchTree(setup.config.beam, setup.config.length_penalty)
+    [[best]] = decode(setup.model, setup.batch, setup.config, [setup.prefix], tree)
+    return tree, best
 
 
-def _round(place: int, nodes: Sequence[Node], asked: DecodeSetup) -> Step:
-    rows = [(asked.spelt(node.ids), node.log_prob, exp(node.log_prob), _FATES[node.state]) for node in nodes]
+def _candidate_step(number: int, nodes: Sequence[Node], setup: DecodeSetup) -> Step:
+    rows = [
+        (setup.format_hypothesis(node.ids), node.log_prob, exp(node.log_prob), _STATES[node.state]) for node in nodes
+    ]
     return step(
-        f"Step {place}: the best continuations of all hypotheses, of which at most {asked.config.beam} go on.",
-        None,
-        listing(f"candidates {place}", ("hypothesis", "log P", "P", ""), rows),
+        f"Step {number}: the best continuations of all hypotheses; at most {setup.config.beam} are kept.",
+        table(f"candidates {number}", ("hypothesis", "log P", "P", ""), rows),
     )
 
 
-def _ended(tree: SearchTree, asked: DecodeSetup, found: Hypothesis) -> Step:
-    done = tree.ended[: asked.config.beam]
-    rows = [(asked.spelt(node.ids), node.log_prob, exp(node.log_prob), node.score) for node in done]
+def _finished_step(tree: SearchTree, setup: DecodeSetup, best: Hypothesis) -> Step:
+    finished = tree.ended[: setup.config.beam]
+    rows = [(setup.format_hypothesis(node.ids), node.log_prob, exp(node.log_prob), node.score) for node in finished]
     return step(
-        f"Those that have ended, by their score with α = {asked.config.length_penalty:g}; the best one is the answer.",
-        _NORM,
-        listing("ended", ("hypothesis", "log P", "P", "score"), rows),
-        difference(done[0].score, found.score, "largest difference from the library's own search"),
+        f"The finished hypotheses, ranked by their score with α = {setup.config.length_penalty:g}; the first is the "
+        "result.",
+        _SCORE,
+        table("finished", ("hypothesis", "log P", "P", "score"), rows),
+        max_difference(finished[0].score, best.score, "largest difference from the library's own search"),
     )

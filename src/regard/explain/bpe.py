@@ -1,93 +1,96 @@
-"""Byte-pair encoding: which merges were learnt, and how they put a word together (P9)."""
+"""Byte-pair encoding: the merges that were learned, and how they build up a word (P9)."""
 
 from functools import cache
 
 from regard.data.builtin.grammar_corpus import generate_corpus, green_witch
 from regard.errors import UserError
-from regard.explain.explanation import Explanation, Step, listing, step
+from regard.explain.explanation import Explanation, Step, step, table
 from regard.explain.model_input import ModelInput
 from regard.text.bpe_dropout import BpeDropout
 from regard.text.clean import clean
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig
 
-_SENTENCES, _VOCABULARY = 300, 160
-_FIRST = 10
+_N_SENTENCES, _VOCAB_SIZE = 300, 160
+_N_MERGES_SHOWN = 10
+_MAX_WORDS_SHOWN = 12
 
 
-def bpe() -> Explanation:
-    tokenizer, text = _learnt()
+def explain_bpe() -> Explanation:
+    tokenizer, text = _train_tokenizer()
     sentence = green_witch().src
     pieces = tokenizer.tokens(tokenizer.encode([sentence])[0])
     return Explanation(
-        "Byte-pair encoding, learnt from the built-in sentences",
+        "Byte-pair encoding, learned from the built-in sentences",
         (
-            _merges(
+            _merge_step(
                 tokenizer,
-                f"Learnt from {_SENTENCES} sentence pairs: the first merges, each of a pair that occurs often.",
+                f"The first merges that were learned from {_N_SENTENCES} sentence pairs; each joins a frequent pair.",
                 text,
             ),
-            *_replayed(tokenizer, sentence.split()),
+            *_word_steps(tokenizer, sentence.split()),
         ),
-        f"“{sentence}” is {' '.join(pieces)}: frequent words are one piece, rare ones several.",
-        (f"A vocabulary of {tokenizer.size} pieces leaves something to see; that of a model has thousands.",),
+        f"“{sentence}” becomes {' '.join(pieces)}: frequent words are one piece, rare ones several.",
+        (f"This vocabulary has only {tokenizer.size} pieces, so that merges can be seen; a model's has thousands.",),
     )
 
 
-def bpe_of_own(own: ModelInput) -> Explanation:
-    tokenizer = own.pipeline.src_tokenizer
-    own.input_ids  # noqa: B018  # a missing text is said first
+def explain_bpe_on_model(model_input: ModelInput) -> Explanation:
+    ids, tokenizer = model_input.input_ids, model_input.pipeline.src_tokenizer
     if not isinstance(tokenizer, SentencePieceTokenizer):
-        raise UserError("the tokenizer of this model has no merges: it takes whole words, characters or bytes")
-    words = clean(own.text or "").split()
-    bpe_ = BpeDropout(tokenizer, p=0.0)
-    if any(bpe_.segment(word, lambda: True) != _encoded(tokenizer, word) for word in words):
-        raise UserError("the tokenizer of this model has no merges to replay; it is of the kind unigram")
-    shown = list(dict.fromkeys(words))[:12]
+        raise UserError("the tokenizer of this model has no merges: its tokens are whole words, characters or bytes")
+    words = clean(model_input.text or "").split()
+    segmenter = BpeDropout(tokenizer, p=0.0)
+    if any(segmenter.segment(word) != _encode_word(tokenizer, word) for word in words):
+        raise UserError("the tokenizer of this model has no merges: it is of kind unigram")
+    shown = list(dict.fromkeys(words))[:_MAX_WORDS_SHOWN]
+    n_hidden = len(set(words)) - len(shown)
     return Explanation(
-        f"Byte-pair encoding by the model's tokenizer: {own.quoted_text}",
+        f"Byte-pair encoding by the model's tokenizer: {model_input.short_text}",
         (
-            _merges(tokenizer, f"The first merges of {tokenizer.size:,} pieces."),
-            *_replayed(tokenizer, shown),
+            _merge_step(tokenizer, f"The first merges; the vocabulary has {tokenizer.size:,} pieces."),
+            *_word_steps(tokenizer, shown),
         ),
-        f"“{own.quoted_text}” is {' '.join(tokenizer.tokens(own.input_ids))}: "
-        f"{len(words)} words, {len(own.input_ids)} pieces.",
-        () if len(shown) == len(set(words)) else (f"{len(set(words)) - len(shown)} more words are not shown.",),
+        f"“{model_input.short_text}” becomes {' '.join(tokenizer.tokens(ids))}: {len(words)} words, {len(ids)} pieces.",
+        (f"{n_hidden} more words are not shown.",) if n_hidden else (),
     )
 
 
 @cache
-def _learnt() -> tuple[SentencePieceTokenizer, str]:
-    pairs = generate_corpus(_SENTENCES, 0, 1)["train"]
+def _train_tokenizer() -> tuple[SentencePieceTokenizer, str]:
+    """Train a small tokenizer; return it and its training text."""
+    pairs = generate_corpus(_N_SENTENCES, 0, 1)["train"]
     texts = [side for pair in pairs for side in (pair.src, pair.tgt)]
-    config = TokenizerConfig(kind="bpe", vocab_size=_VOCABULARY, byte_fallback=False)
+    config = TokenizerConfig(kind="bpe", vocab_size=_VOCAB_SIZE, byte_fallback=False)
     return SentencePieceTokenizer.train(texts, config), "".join(f" {text}" for text in texts)
 
 
-def _merges(tokenizer: SentencePieceTokenizer, says: str, text: str | None = None) -> Step:
-    """The first merges in the order of learning; with the text, how often each pair occurs in it"""
-    learnt = [piece for piece in tokenizer.merge_scores() if _is_merge(piece)][:_FIRST]
-    counts = (
-        [(piece, text.count(piece.replace("▁", " "))) for piece in learnt] if text else [(piece,) for piece in learnt]
-    )
-    columns = ("piece", "occurs") if text else ("piece",)
-    return step(says, None, listing("merge", columns, counts, [str(i) for i in range(1, len(learnt) + 1)]))
+def _merge_step(tokenizer: SentencePieceTokenizer, description: str, text: str | None = None) -> Step:
+    """Show the first merges in the order in which they were learned; with `text`, how often each piece occurs in it."""
+    merged = [piece for piece in tokenizer.merge_scores() if _is_merged(piece)][:_N_MERGES_SHOWN]
+    numbers = [str(i) for i in range(1, len(merged) + 1)]
+    if text is None:
+        return step(description, table("merge", ("piece",), [(piece,) for piece in merged], numbers))
+    counts = [(piece, text.count(piece.replace("▁", " "))) for piece in merged]
+    return step(description, table("merge", ("piece", "occurs"), counts, numbers))
 
 
-def _replayed(tokenizer: SentencePieceTokenizer, words: list[str]) -> list[Step]:
-    steps, bpe_ = [], BpeDropout(tokenizer, p=0.0)
+def _word_steps(tokenizer: SentencePieceTokenizer, words: list[str]) -> list[Step]:
+    """Show for each word its pieces after each merge."""
+    steps, segmenter = [], BpeDropout(tokenizer, p=0.0)
     for word in words:
-        path = [" ".join(pieces) for pieces in bpe_.stages(word)]
-        table = listing(
-            f"{word}, merge by merge", ("pieces",), [(pieces,) for pieces in path], [str(i) for i in range(len(path))]
-        )
-        steps.append(step(f"“{word}”: from its characters, the merge that was learnt first comes first.", None, table))
+        stages = [" ".join(pieces) for pieces in segmenter.stages(word)]
+        numbers = [str(i) for i in range(len(stages))]
+        cells = table(f"{word}, merge by merge", ("pieces",), [(pieces,) for pieces in stages], numbers)
+        text = f"“{word}”: starting from characters, the merges are applied in the order in which they were learned."
+        steps.append(step(text, cells))
     return steps
 
 
-def _encoded(tokenizer: SentencePieceTokenizer, word: str) -> list[int]:
-    """A word as it stands behind a space"""
+def _encode_word(tokenizer: SentencePieceTokenizer, word: str) -> list[int]:
+    """Return the ids of a word after a space."""
     return tokenizer.encode([f" {word}" if tokenizer.lossless else word])[0]
 
 
-def _is_merge(piece: str) -> bool:
+def _is_merged(piece: str) -> bool:
+    """Whether a piece was merged from others, and is neither a character nor a byte"""
     return len(piece) > 1 and not (piece.startswith("<0x") and piece.endswith(">"))

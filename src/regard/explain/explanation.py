@@ -1,4 +1,4 @@
-"""A worked computation as a value: steps with words, a formula and the numbers."""
+"""An explanation as data: steps with a sentence, a formula and tables of numbers."""
 
 import json
 import math
@@ -18,7 +18,7 @@ Cell = float | int | str
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix, a vector (one row) or a number (one cell), with names for its rows and columns if they have any."""
+    """A matrix, a vector (one row) or a number (one cell); rows and columns may have names."""
 
     name: str
     cells: tuple[tuple[Cell, ...], ...]
@@ -26,48 +26,50 @@ class Table:
     columns: tuple[str, ...] = ()
 
     @property
-    def plain(self) -> bool:
-        """Whether it fits a line: one row without names"""
+    def fits_one_line(self) -> bool:
+        """Whether it has a single row, and no names of rows or columns"""
         return len(self.cells) == 1 and not self.rows and not self.columns
 
 
+def table(name: str, columns: Sequence[str], cells: Sequence[Sequence[Cell]], rows: Sequence[str] = ()) -> Table:
+    """Make a table whose columns may contain text or numbers."""
+    return Table(name, tuple(tuple(row) for row in cells), tuple(rows), tuple(columns))
+
+
 def matrix(name: str, values: Any, rows: Sequence[str] = (), columns: Sequence[str] = ()) -> Table:
-    """Numbers of any shape up to two dimensions: a tensor, an array, a list, a number"""
+    """Make a table of numbers from a tensor, array, list or number with at most two dimensions."""
     array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
     cells = tuple(tuple(row) for row in np.atleast_2d(array).tolist())
     return Table(name, cells, tuple(rows), tuple(columns))
 
 
-def listing(name: str, columns: Sequence[str], cells: Sequence[Sequence[Cell]], rows: Sequence[str] = ()) -> Table:
-    """Words and numbers side by side"""
-    return Table(name, tuple(tuple(row) for row in cells), tuple(rows), tuple(columns))
-
-
-def difference(left: Any, right: Any, name: str = "largest difference") -> Table:
-    """max |left − right|, which is zero or a matter of rounding where the two are one thing"""
+def max_difference(left: Any, right: Any, name: str = "largest difference") -> Table:
+    """Return max |left − right|: zero, or close to it, if the two are computed in different ways but equal."""
     a, b = (torch.as_tensor(x, dtype=torch.float64) for x in (left, right))
     return matrix(name, (a - b).abs().max() if a.numel() else 0.0)
 
 
-def numbered(x: Any) -> tuple[str, ...]:
-    """Names for the columns of a matrix that have none of their own: 1, 2, …"""
+def column_numbers(x: Any) -> tuple[str, ...]:
+    """Return 1, 2, … as names for the columns of a matrix."""
     return tuple(str(i) for i in range(1, x.shape[1] + 1))
 
 
 @dataclass(frozen=True)
 class Step:
-    says: str
+    text: str
     formula: Formula | None = None
     tables: tuple[Table, ...] = ()
 
 
-def step(says: str, formula: Formula | None = None, *tables: Table) -> Step:
-    return Step(says, formula, tables)
+def step(text: str, *parts: Formula | Table | None) -> Step:
+    """Make a step from its sentence, at most one formula, and tables; None is left out."""
+    formula = next((part for part in parts if isinstance(part, Formula)), None)
+    return Step(text, formula, tuple(part for part in parts if isinstance(part, Table)))
 
 
 @dataclass(frozen=True)
 class GridPlot:
-    """A picture of a matrix. With names for its rows and columns the weights stand in the cells."""
+    """A plot of a matrix as coloured cells. If rows and columns have names, the values are written into the cells."""
 
     values: NDArray[Any]
     x: str
@@ -79,7 +81,7 @@ class GridPlot:
 
 @dataclass(frozen=True)
 class LinePlot:
-    """A picture of curves, each of points (x, y), its highest point marked."""
+    """A plot of curves, each a sequence of points (x, y), with the highest point of each marked."""
 
     curves: dict[str, tuple[tuple[float, float], ...]]
     x: str
@@ -88,24 +90,26 @@ class LinePlot:
 
 @dataclass(frozen=True)
 class Explanation:
+    """A computation worked out: its steps, the result in words, notes, and a plot for some topics."""
+
     title: str
     steps: tuple[Step, ...]
     result: str
     notes: tuple[str, ...] = ()
-    picture: GridPlot | LinePlot | None = None
+    plot: GridPlot | LinePlot | None = None
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """The numbers of the first table of that name, [rows, columns]"""
+        """Return the cells [rows, columns] of the first table of that name."""
         return next(np.asarray(t.cells) for s in self.steps for t in s.tables if t.name == name)
 
     def to_json(self) -> str:
-        """Every number as it was computed; what is not finite is a string, since JSON has no word for it."""
+        """Return all numbers unrounded. Numbers that are not finite become strings, because JSON has none."""
         steps = [
             {
-                "says": s.says,
+                "says": s.text,
                 "formula": s.formula.text if s.formula else None,
                 "tables": [
-                    {"name": t.name, "rows": t.rows, "columns": t.columns, "cells": [_finite(row) for row in t.cells]}
+                    {"name": t.name, "rows": t.rows, "columns": t.columns, "cells": [_json_row(row) for row in t.cells]}
                     for t in s.tables
                 ],
             }
@@ -115,5 +119,5 @@ class Explanation:
         return json.dumps(tree, ensure_ascii=False, allow_nan=False)
 
 
-def _finite(row: Sequence[Cell]) -> list[Cell]:
+def _json_row(row: Sequence[Cell]) -> list[Cell]:
     return [str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]

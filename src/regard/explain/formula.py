@@ -1,73 +1,75 @@
-"""Formulas, put together by small functions and shown in two ways: Unicode for a terminal, MathML for a page."""
+"""Formulas built from small functions, written as Unicode for a terminal and as MathML for a page."""
 
 from dataclasses import dataclass
 from html import escape
 
-_BELOW = dict(zip("0123456789aehijklmnoprstuvx+-−=()", "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ₊₋₋₌₍₎", strict=True))
-_ABOVE = dict(zip("0123456789in+-−=()Ttk'", "⁰¹²³⁴⁵⁶⁷⁸⁹ⁱⁿ⁺⁻⁻⁼⁽⁾ᵀᵗᵏ′", strict=True))
+_SUBSCRIPTS = dict(zip("0123456789aehijklmnoprstuvx+-−=()", "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ₊₋₋₌₍₎", strict=True))
+_SUPERSCRIPTS = dict(zip("0123456789in+-−=()Ttk'", "⁰¹²³⁴⁵⁶⁷⁸⁹ⁱⁿ⁺⁻⁻⁼⁽⁾ᵀᵗᵏ′", strict=True))
 
 
 @dataclass(frozen=True)
 class Formula:
     text: str
     mathml: str
-    single: bool = True
-    """Whether it stands in another formula without brackets"""
+    is_atom: bool = True
+    """Whether it needs no brackets inside another formula"""
 
 
 Part = Formula | str
 
 
-def math(*parts: Part) -> Formula:
-    """Parts side by side. Words of a string are names, numbers or signs: `math("q · k =", frac("1", "2"))`"""
-    found = [formula for part in parts for formula in _split(part)]
-    if len(found) == 1:
-        return found[0]
-    text = " ".join(f.text for f in found).replace(" ,", ",")
-    return Formula(text, _tag("mrow", *found), single=False)
+def expr(*parts: Part) -> Formula:
+    """Put parts side by side. Words of a string are names, numbers or operators: `expr("q · k =", frac("1", "2"))`."""
+    formulas = [formula for part in parts for formula in _split(part)]
+    if len(formulas) == 1:
+        return formulas[0]
+    text = " ".join(f.text for f in formulas).replace(" ,", ",")
+    return Formula(text, _element("mrow", *formulas), is_atom=False)
 
 
 def sub(base: Part, index: Part) -> Formula:
-    a, i = math(base), math(index)
-    return Formula(_bracketed(a) + _raised(i.text.replace(" ", ""), _BELOW, "_"), _tag("msub", a, i))
+    """base with a subscript"""
+    a, i = expr(base), expr(index)
+    return Formula(_bracketed(a) + _script(i.text.replace(" ", ""), _SUBSCRIPTS, "_"), _element("msub", a, i))
 
 
 def power(base: Part, exponent: Part) -> Formula:
-    a, n = math(base), math(exponent)
-    raised = _raised(n.text.replace(" ", ""), _ABOVE, "^")
-    return Formula(_bracketed(a) + raised, _tag("msup", a if a.single else brackets(a), n))
+    """base with a superscript"""
+    a, n = expr(base), expr(exponent)
+    script = _script(n.text.replace(" ", ""), _SUPERSCRIPTS, "^")
+    return Formula(_bracketed(a) + script, _element("msup", a if a.is_atom else brackets(a), n))
 
 
-def frac(above: Part, below: Part) -> Formula:
-    a, b = math(above), math(below)
-    return Formula(f"{_bracketed(a)} / {_bracketed(b)}", _tag("mfrac", a, b), single=False)
+def frac(numerator: Part, denominator: Part) -> Formula:
+    a, b = expr(numerator), expr(denominator)
+    return Formula(f"{_bracketed(a)} / {_bracketed(b)}", _element("mfrac", a, b), is_atom=False)
 
 
-def root(inside: Part) -> Formula:
-    x = math(inside)
-    return Formula(f"√{_bracketed(x)}", _tag("msqrt", x))
+def sqrt(radicand: Part) -> Formula:
+    x = expr(radicand)
+    return Formula(f"√{_bracketed(x)}", _element("msqrt", x))
 
 
 def brackets(*parts: Part) -> Formula:
-    x = math(*parts)
+    x = expr(*parts)
     return Formula(f"({x.text})", f"<mrow><mo>(</mo>{x.mathml}<mo>)</mo></mrow>")
 
 
-def of(name: Part, *arguments: Part) -> Formula:
-    """A function of something: `of("softmax", "e")`"""
-    function, inside = math(name), [math(a) for a in arguments]
+def apply(function: Part, *arguments: Part) -> Formula:
+    """A function applied to arguments: `apply("softmax", "e")`"""
+    name, values = expr(function), [expr(a) for a in arguments]
     return Formula(
-        f"{function.text}({', '.join(x.text for x in inside)})",
-        f"<mrow>{function.mathml}<mo>(</mo>{'<mo>,</mo>'.join(x.mathml for x in inside)}<mo>)</mo></mrow>",
+        f"{name.text}({', '.join(x.text for x in values)})",
+        f"<mrow>{name.mathml}<mo>(</mo>{'<mo>,</mo>'.join(x.mathml for x in values)}<mo>)</mo></mrow>",
     )
 
 
-def total(index: Part, *body: Part) -> Formula:
-    """Σ over an index"""
-    i, x = math(index), math(*body)
-    sign = f"<munder><mo>∑</mo>{i.mathml}</munder>"
-    below = _raised(i.text.replace(" ", ""), _BELOW, "_")
-    return Formula(f"Σ{below} {x.text}", f"<mrow>{sign}{x.mathml}</mrow>", single=False)
+def sum_over(index: Part, *body: Part) -> Formula:
+    """Σ of the body over an index"""
+    i, x = expr(index), expr(*body)
+    sigma = f"<munder><mo>∑</mo>{i.mathml}</munder>"
+    script = _script(i.text.replace(" ", ""), _SUBSCRIPTS, "_")
+    return Formula(f"Σ{script} {x.text}", f"<mrow>{sigma}{x.mathml}</mrow>", is_atom=False)
 
 
 def _split(part: Part) -> list[Formula]:
@@ -77,31 +79,33 @@ def _split(part: Part) -> list[Formula]:
 def _word(word: str) -> Formula:
     if word.replace(".", "").replace(",", "").isdigit():
         tag = "mn"
-    elif any(letter.isalpha() or letter == "∞" for letter in word):
+    elif any(character.isalpha() or character == "∞" for character in word):
         tag = "mi"
     else:
         tag = "mo"
     return Formula(word, f"<{tag}>{escape(word)}</{tag}>")
 
 
-def _tag(name: str, *parts: Formula) -> str:
-    return f"<{name}>{''.join(part.mathml for part in parts)}</{name}>"
+def _element(tag: str, *parts: Formula) -> str:
+    return f"<{tag}>{''.join(part.mathml for part in parts)}</{tag}>"
 
 
 def _bracketed(formula: Formula) -> str:
-    return formula.text if formula.single else f"({formula.text})"
+    return formula.text if formula.is_atom else f"({formula.text})"
 
 
-def _raised(text: str, letters: dict[str, str], sign: str) -> str:
-    """Small letters where Unicode has them all; otherwise `_model` or `^(2i/d)`"""
-    if all(letter in letters for letter in text):
-        return "".join(letters[letter] for letter in text)
-    return sign + (f"({text})" if set(text) & set("+-−/,") else text)
+def _script(text: str, characters: dict[str, str], operator: str) -> str:
+    """Write text in Unicode subscripts or superscripts if all of them exist, otherwise as `_model` or `^(2i/d)`."""
+    if all(character in characters for character in text):
+        return "".join(characters[character] for character in text)
+    return operator + (f"({text})" if set(text) & set("+-−/,") else text)
 
 
-SOFTMAX = math(sub("α", "i"), "=", frac(of("exp", sub("e", "i")), total("j", of("exp", sub("e", "j")))))
-SUM = math(sub("α", "i"), "=", frac(sub("e", "i"), total("j", sub("e", "j"))))
-PLAIN = math(sub("α", "i"), "=", sub("e", "i"))
-SCORES = math("E =", frac(math("Q", power("K", "T")), root(sub("d", "k"))))
-OUTPUT = math(sub("y", "i"), "=", total("j", sub("α", "i j"), sub("v", "j")))
-ATTENTION = math(of("A", "Q", "K", "V"), "=", of("softmax", frac(math("Q", power("K", "T")), root(sub("d", "k")))), "V")
+SOFTMAX = expr(sub("α", "i"), "=", frac(apply("exp", sub("e", "i")), sum_over("j", apply("exp", sub("e", "j")))))
+DIVIDE_BY_SUM = expr(sub("α", "i"), "=", frac(sub("e", "i"), sum_over("j", sub("e", "j"))))
+UNNORMALISED = expr(sub("α", "i"), "=", sub("e", "i"))
+SCALED_SCORES = expr("E =", frac(expr("Q", power("K", "T")), sqrt(sub("d", "k"))))
+OUTPUT = expr(sub("y", "i"), "=", sum_over("j", sub("α", "i j"), sub("v", "j")))
+ATTENTION = expr(
+    apply("A", "Q", "K", "V"), "=", apply("softmax", frac(expr("Q", power("K", "T")), sqrt(sub("d", "k")))), "V"
+)

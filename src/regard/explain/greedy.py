@@ -1,93 +1,91 @@
-"""Greedy search, step by step: W8."""
+"""Greedy search, step by step: W8 and P11."""
 
 from torch import Tensor
 
-from regard.explain.decode_setup import (
-    LETTERS,
-    MOST_STEPS,
-    A,
-    B,
-    C,
-    DecodeSetup,
-    LectureTable,
-    along,
-    nothing,
-    product,
-    spelt,
-)
-from regard.explain.explanation import Explanation, Step, difference, listing, matrix, step
-from regard.explain.formula import math, of, sub, total
+from regard.explain.decode_setup import MAX_STEPS, DecodeSetup, format_product
+from regard.explain.explanation import Explanation, Step, matrix, max_difference, step, table
+from regard.explain.formula import apply, expr, sub, sum_over
+from regard.explain.lecture_table import A, B, C, join_tokens
 from regard.explain.model_input import ModelInput
-from regard.explain.number_format import number
+from regard.explain.number_format import format_number
 from regard.search.decode import DecodeConfig, decode
 from regard.text.vocab import EOS
 
-_LIKELIEST = 5
-_NEXT = of("P", math(sub("y", "t"), "|", sub("y", "<t"), ", c"))
-_CHOICE = math(sub("y", "t"), "=", sub("argmax", "y"), of("P", math("y |", sub("y", "<t"), ", c")))
-_PRODUCT = math(of("P", "y"), "=", sub("Π", "t"), _NEXT)
-_LOGS = math(of("log", of("P", "y")), "=", total("t", of("log", _NEXT)))
+_N_SHOWN = 5  # most likely tokens per step
+_NEXT = apply("P", expr(sub("y", "t"), "|", sub("y", "<t"), ", c"))
+_CHOICE = expr(sub("y", "t"), "=", sub("argmax", "y"), apply("P", expr("y |", sub("y", "<t"), ", c")))
+_PRODUCT = expr(apply("P", "y"), "=", sub("Π", "t"), _NEXT)
+_LOG_SUM = expr(apply("log", apply("P", "y")), "=", sum_over("t", apply("log", _NEXT)))
 
 
-def greedy() -> Explanation:
-    table = DecodeSetup(
-        LectureTable(), nothing(), (), DecodeConfig(beam=1, length_penalty=0.0), LETTERS.__getitem__, spelt
-    )
-    [[found]] = decode(table.model, table.batch, table.config)
-    said, other = [*found.ids, EOS], [A, C, B, EOS]
-    log_probs, path = along(table.model, table.batch, found.ids)
-    first, second = path.exp(), along(table.model, table.batch, other[:-1])[1].exp()
+def explain_greedy() -> Explanation:
+    setup = DecodeSetup.of_lecture(DecodeConfig(beam=1, length_penalty=0.0))
+    [[hypothesis]] = decode(setup.model, setup.batch, setup.config)
+    ids, other_ids = [*hypothesis.ids, EOS], [A, C, B, EOS]
+    all_log_probs, log_probs = setup.score_stepwise(hypothesis.ids)
+    probabilities, other_probabilities = log_probs.exp(), setup.score_stepwise(other_ids[:-1])[1].exp()
     return Explanation(
-        "Greedy search takes the likeliest token each time, and misses a likelier sentence",
+        "Greedy search takes the most likely token at each step, and misses a more likely sentence",
         (
-            *_choices(table, said, log_probs),
-            step("What it said.", _PRODUCT, matrix("greedy", first), matrix("P(greedy)", first.prod())),
+            *_choice_steps(setup, ids, all_log_probs),
             step(
-                f"Another way through the same table, “{spelt(other)}”, with C where greedy took B.",
+                "The probability of this sentence.",
                 _PRODUCT,
-                matrix("other", second),
-                matrix("P(other)", second.prod()),
+                matrix("greedy", probabilities),
+                matrix("P(greedy)", probabilities.prod()),
             ),
-        ),
-        f"Greedy says “{spelt(said)}” with {product(first)}; “{spelt(other)}” has {product(second)}, which is more. "
-        "Beam search finds it: `regard explain beam`.",
-    )
-
-
-def greedy_of_own(own: ModelInput) -> Explanation:
-    asked = DecodeSetup.of(own, beam=1)
-    [[found]] = decode(asked.model, asked.batch, asked.config, [asked.prefix])
-    log_probs, path = along(asked.model, asked.batch, found.ids)
-    said = [*found.ids, EOS]
-    more = len(said) - len(asked.prefix) - MOST_STEPS
-    forced = int(log_probs[-1].argmax()) != EOS
-    return Explanation(
-        f"Greedy search in the model: {own.quoted_text}",
-        (
-            *_choices(asked, said, log_probs),
             step(
-                "The logarithms of all that it said, added up; and the same from the whole sentence at once.",
-                _LOGS,
-                matrix("log P", path.sum()),
-                difference(path, asked.at_once(found.ids), "largest difference from the model's own run"),
+                f"Another path through the same table, “{join_tokens(other_ids)}”, with C where greedy search took B.",
+                _PRODUCT,
+                matrix("other", other_probabilities),
+                matrix("P(other)", other_probabilities.prod()),
             ),
         ),
-        f"Greedy search says “{own.pipeline.decode_target(found.ids)}”, with log P = {number(float(path.sum()))}.",
+        f"Greedy search finds “{join_tokens(ids)}” with {format_product(probabilities)}. But "
+        f"“{join_tokens(other_ids)}” has {format_product(other_probabilities)}, which is more; beam search finds it: "
+        "`regard explain beam`.",
+    )
+
+
+def explain_greedy_on_model(model_input: ModelInput) -> Explanation:
+    setup = DecodeSetup.of_model(model_input, beam=1)
+    [[hypothesis]] = decode(setup.model, setup.batch, setup.config, [setup.prefix])
+    all_log_probs, log_probs = setup.score_stepwise(hypothesis.ids)
+    ids, log_prob = [*hypothesis.ids, EOS], log_probs.sum()
+    n_hidden = len(ids) - len(setup.prefix) - MAX_STEPS
+    end_was_forced = int(all_log_probs[-1].argmax()) != EOS
+    return Explanation(
+        f"Greedy search in the model: {model_input.short_text}",
         (
-            *((f"{more} more steps are not shown.",) if more > 0 else ()),
-            *(("The end was no choice: there may be no more tokens.",) if forced else ()),
+            *_choice_steps(setup, ids, all_log_probs),
+            step(
+                "The sum of the log-probabilities of all tokens, which are compared with those of the whole sentence "
+                "in one pass.",
+                _LOG_SUM,
+                matrix("log P", log_prob),
+                max_difference(
+                    log_probs, setup.score_at_once(hypothesis.ids), "largest difference from the model's own run"
+                ),
+            ),
+        ),
+        f"Greedy search generates “{model_input.pipeline.decode_target(hypothesis.ids)}” with log P = "
+        f"{format_number(float(log_prob))}.",
+        (
+            *((f"{n_hidden} more steps are not shown.",) if n_hidden > 0 else ()),
+            *(("The end was forced, because the output had reached its maximum length.",) if end_was_forced else ()),
         ),
     )
 
 
-def _choices(asked: DecodeSetup, said: list[int], log_probs: Tensor) -> list[Step]:
-    """Behind the prefix, step by step: the likeliest tokens, and the one that was taken"""
-    steps, start = [], len(asked.prefix)
-    for t in range(start, len(said))[:MOST_STEPS]:
+def _choice_steps(setup: DecodeSetup, ids: list[int], log_probs: Tensor) -> list[Step]:
+    """Show the most likely tokens at each step after the prefix, and the one that was chosen."""
+    steps, start = [], len(setup.prefix)
+    for t in range(start, len(ids))[:MAX_STEPS]:
         p = log_probs[t].exp()
-        top = p.topk(min(_LIKELIEST, int((p > 0).sum()))).indices.tolist()
-        rows = [(asked.token(i), float(p[i]), "taken" if i == said[t] else "") for i in top]
-        where = f"after “{asked.spelt(said[:t])}”" if t else "at the start"
+        top = p.topk(min(_N_SHOWN, int((p > 0).sum()))).indices.tolist()
+        rows = [(setup.format_token(i), float(p[i]), "chosen" if i == ids[t] else "") for i in top]
+        where = f"after “{setup.format_hypothesis(ids[:t])}”" if t else "at the start"
         formula = _CHOICE if t == start else None
-        steps.append(step(f"Step {t + 1 - start}, {where}.", formula, listing("likeliest", ("token", "P", ""), rows)))
+        most_likely = table("most likely", ("token", "P", ""), rows)
+        steps.append(step(f"Step {t + 1 - start}, {where}.", formula, most_likely))
     return steps

@@ -1,205 +1,145 @@
-"""Several heads, and the shapes that everything has on the way: W6 and S10."""
+"""Multi-head attention: several heads in parallel (S10)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.explain.explanation import Explanation, Step, Table, difference, listing, matrix, step
-from regard.explain.formula import frac, math, of, power, root, sub
+from regard.explain.explanation import Explanation, Step, Table, matrix, max_difference, step, table
+from regard.explain.formula import apply, expr, frac, power, sqrt, sub
 from regard.explain.model_input import ModelInput, unique_labels
-from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, attend
-from regard.nn.normalise import softmax
+from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention
 
 _WORDS = ("x₁", "x₂")
-_HEAD = math(sub("A", "h"), "=", of("softmax", frac(math(sub("Q", "h"), power(sub("K", "h"), "T")), root("d / h"))))
+_HEAD_WEIGHTS = expr(
+    sub("A", "h"), "=", apply("softmax", frac(expr(sub("Q", "h"), power(sub("K", "h"), "T")), sqrt("d / h")))
+)
 
 
-def shapes() -> Explanation:
+@torch.no_grad()
+def explain_heads() -> Explanation:
     generator = torch.Generator().manual_seed(1)
-    a, b, c = 4, 3, 5
-    x, wq, wk, wv = (torch.randn(*size, generator=generator).double() for size in ((a, b), (c, a), (c, a), (c, a)))
-    q, k, v = wq @ x, wk @ x, wv @ x
-    scores = k.T @ q
-    weights = softmax(scores.T, None).T
-    y = v @ weights
-    by_rows = attend(q.T, k.T, v.T, "dot")[0]
-    turned = math(power("Y", "T"), "=", of("softmax", math(power("Q", "T"), "K")), power("V", "T"))
+    module, x = two_head_attention(), torch.randn(1, 2, 4, generator=generator).double()
+    output, trace = module(x, module.keys_values(x), need_trace=True)
+    width = trace.q.shape[-1]
+    separate_queries = torch.stack([x[0] @ w.T for w in module.query.weight.split(width)])
     return Explanation(
-        "The shapes of self-attention, with words as columns",
+        "Multi-head attention: two heads of width 2 instead of one of width 4",
         (
+            step("Two words of four numbers each; all matrices are drawn at random.", matrix("X", x[0], _WORDS)),
             step(
-                "Words are columns: X has a numbers for each of b words, and each matrix W has c rows.",
-                None,
-                _sizes({"X": ("(a, b)", x), "W_Q, W_K, W_V": ("(c, a)", wq)}),
+                "One matrix product gives the queries of all heads: each head has its own rows of W_Q, as if it were "
+                "alone.",
+                expr(sub("Q", "h"), "= X", sub("W", "h")),
+                *_table_per_head("Q", trace.q[0]),
+                max_difference(separate_queries, trace.q[0]),
             ),
             step(
-                "Queries, keys and values.",
-                math("Q =", sub("W", "Q"), "X"),
-                _sizes({"Q": ("(c, b)", q), "K": ("(c, b)", k), "V": ("(c, b)", v)}),
+                f"In each head the scores are divided by √(d/h) = √{width}.",
+                _HEAD_WEIGHTS,
+                *_table_per_head("weights", trace.weights[0]),
             ),
-            step("Every key with every query.", math("A =", power("K", "T"), "Q"), _sizes({"A": ("(b, b)", scores)})),
-            step(
-                "Softmax goes down each column, which then sums to 1.",
-                math(power("A", "'"), "=", of("softmax", "A")),
-                matrix("A′", weights),
-                matrix("sums", weights.sum(0)),
-            ),
-            step("The output has a column a word again.", math("Y = V", power("A", "'")), _sizes({"Y": ("(c, b)", y)})),
-            step("With words as rows, as the library has them, all is turned over.", turned, difference(y.T, by_rows)),
-            _two_heads(generator),
+            step("The output of a head has the width of a head.", *_table_per_head("output", trace.output[0])),
+            *_output_steps(module, trace, output, _WORDS),
         ),
-        f"(a, b) = {_size(x)} becomes (c, b) = {_size(y)}. Only A is (b, b): time and memory grow with the square of "
-        "the length.",
-    )
-
-
-def _two_heads(generator: torch.Generator) -> Step:
-    module, x = _module(4, 2), torch.randn(1, 2, 4, generator=generator).double()
-    q, (k, v) = module.queries(x), module.keys_values(x)
-    output = attend(q, k, v)[0]
-    parts = {
-        "X": ("(4, 2)", x[0].T),
-        "q of one head and word": ("(2, 1)", q[0, 0, :1].T),
-        "output of one head and word": ("(2, 1)", output[0, 0, :1].T),
-        "both heads side by side, a word": ("(4, 1)", _side_by_side(output)[0, :1].T),
-    }
-    says = "Two heads on two words of four numbers: each head has queries, keys and values of half the width."
-    return step(says, None, _sizes(parts, "two heads"))
-
-
-def shapes_of_own(own: ModelInput) -> Explanation:
-    module, kind, output, seen, x = at_work(own)
-    heads_, rows, width, columns = module.n_heads, *seen.q.shape[-2:], seen.k.shape[-2]
-    parts = {
-        "X": ("tokens × d_model", x[0]),
-        "W_Q": ("d_model × d_model", module.query.weight),
-        "Q": ("heads × from × width", seen.q[0]),
-        "K": ("heads × to × width", seen.k[0]),
-        "V": ("heads × to × width", seen.v[0]),
-        "weights": ("heads × from × to", seen.weights[0]),
-        "output of the heads": ("heads × from × width", seen.output[0]),
-        "side by side": ("from × d_model", _side_by_side(seen.output)[0]),
-        "times W_O": ("from × d_model", output[0]),
-    }
-    n = seen.weights[0].numel()
-    return Explanation(
-        f"The shapes in the model's {kind} attention, layer {own.layer}: {own.quoted_text}",
-        (step("Words are rows here, as in the code.", None, _sizes(parts)),),
-        f"{heads_} heads of width {width} make {heads_ * width}. The weights are {heads_} · {rows} · {columns} = {n:,} "
-        f"numbers; sentences of twice the length would make them {4 * n:,}.",
+        f"{module.n_heads} heads of width {width}: each has its own weights, and together they need as many "
+        "multiplications as one head of full width.",
     )
 
 
 @torch.no_grad()
-def heads() -> Explanation:
-    generator = torch.Generator().manual_seed(1)
-    module, x = _module(4, 2), torch.randn(1, 2, 4, generator=generator).double()
-    output, seen = module(x, module.keys_values(x), need_trace=True)
-    width = seen.q.shape[-1]
-    alone = torch.stack([x[0] @ w.T for w in module.query.weight.split(width)])
+def explain_heads_on_model(model_input: ModelInput) -> Explanation:
+    call = AttentionCall.of(model_input)
+    module, trace = call.module, call.trace
+    rows, columns = map(unique_labels, model_input.record.axis_tokens(call.kind))
+    n, width = module.n_heads, trace.q.shape[-1]
+    names = [f"head {i}" for i in range(n)]
+    attended = [[columns[i] for i in row] for row in trace.weights[0].argmax(-1).T.tolist()]
+    mean_of_largest = trace.weights[0].amax(-1).mean(-1)
+    is_standard = (module.score_name, module.normalise) == ("scaled-dot", "softmax")
     return Explanation(
-        "Multi-head attention: two heads of width 2 in place of one of width 4",
+        f"The heads of the model's {call.kind} attention, layer {model_input.layer}: {model_input.short_text}",
         (
-            step("Two words of four numbers; all matrices are drawn at random.", None, matrix("X", x[0], _WORDS)),
-            step(
-                "One matrix product makes the queries of all heads: a head has rows of W_Q of its own, as if alone.",
-                math(sub("Q", "h"), "= X", sub("W", "h")),
-                *_each("Q", seen.q[0]),
-                difference(alone, seen.q[0]),
-            ),
-            step(
-                f"In each head the scores are divided by √(d/h) = √{width}.", _HEAD, *_each("weights", seen.weights[0])
-            ),
-            step("The output of a head has the width of a head.", None, *_each("output", seen.output[0])),
-            *_rejoined(module, seen, output, _WORDS),
+            step(f"{n} heads of width {width}.", _HEAD_WEIGHTS if is_standard else None),
+            step("The token that gets the largest weight, for each head.", table("token", names, attended, rows)),
+            step("This largest weight, averaged over the tokens.", matrix("weight", mean_of_largest, (), names)),
+            *_output_steps(module, trace, call.output, rows, "largest difference from the model's own run"),
         ),
-        f"{module.n_heads} heads of width {width}: each has weights of its own, and all of them together multiply as "
-        "many numbers as one head of the whole width.",
+        f"{n} heads of width {width} give {n * width} numbers per token, which W_O mixes.",
     )
 
 
-@torch.no_grad()
-def heads_of_own(own: ModelInput) -> Explanation:
-    module, kind, output, seen, _ = at_work(own)
-    rows, columns = map(unique_labels, own.record.axis_tokens(kind))
-    n, width = module.n_heads, seen.q.shape[-1]
-    every = [f"head {i}" for i in range(n)]
-    best = [[columns[i] for i in row] for row in seen.weights[0].argmax(-1).T.tolist()]
-    return Explanation(
-        f"The heads of the model's {kind} attention, layer {own.layer}: {own.quoted_text}",
-        (
-            step(f"{n} heads of width {width}.", _HEAD if module.fused else None),
-            step("Where each looks most.", None, listing("token", every, best, rows)),
-            step("The part of its weight that goes there, on average.", None, matrix("weight", _part(seen), (), every)),
-            *_rejoined(module, seen, output, rows, "largest difference from the model's own run"),
-        ),
-        f"{n} heads of width {width} give {n * width} numbers a token, which W_O mixes.",
-    )
+@dataclass(frozen=True)
+class AttentionCall:
+    """One multi-head attention of a model while it processes a sentence."""
+
+    kind: str
+    module: MultiHeadAttention
+    x: Tensor
+    """Its input [1, T, D], from which it computes queries"""
+    output: Tensor
+    """Its output [1, T, D]"""
+    trace: AttentionTrace
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, model_input: ModelInput) -> "AttentionCall":
+        """Record the chosen attention; if no kind was chosen, that of the encoder or else of the decoder."""
+        kind = model_input.kind or ("encoder" if hasattr(model_input.model, "encoder") else "decoder")
+        module = model_input.multi_head_attention(kind)
+        calls: list[tuple[Tensor, Tensor]] = []
+
+        def keep(_: Any, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+            calls.append((inputs[0], outputs[0]))
+
+        hook = module.register_forward_hook(keep)
+        try:
+            model_input.model(model_input.traced_batch)
+        finally:
+            hook.remove()
+        [(x, output)] = calls
+        return cls(kind, module, x, output, model_input.trace(kind))
 
 
-def _part(seen: AttentionTrace) -> Tensor:
-    """[heads]: the greatest weight of a row, a mean over the rows"""
-    return seen.weights[0].amax(-1).mean(-1)
+def concatenate_heads(outputs: Tensor) -> Tensor:
+    """[B, H, T, K] → [B, T, H·K]"""
+    return outputs.transpose(1, 2).flatten(2)
 
 
-def _rejoined(
+def two_head_attention() -> MultiHeadAttention:
+    """Make a module with two heads of width 2, with the same random weights in every call."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return MultiHeadAttention(Heads(4, 2, bias=False)).double()
+
+
+def _output_steps(
     module: MultiHeadAttention,
-    seen: AttentionTrace,
+    trace: AttentionTrace,
     output: Tensor,
     rows: Sequence[str],
     name: str = "largest difference",
 ) -> tuple[Step, Step]:
-    joined = _side_by_side(seen.output)
-    mapped = module.out(joined)
+    """Show the last steps, and how far they are from `output`, the output of the module itself."""
+    concatenated = concatenate_heads(trace.output)
+    result = module.out(concatenated)
     return (
         step(
-            "The outputs stand side by side.",
-            math("C = [", sub("Y", "0"), sub("Y", "1"), "…", "]"),
-            matrix("C", joined[0], rows),
+            "The outputs of the heads are concatenated.",
+            expr("C = [", sub("Y", "0"), sub("Y", "1"), "…", "]"),
+            matrix("C", concatenated[0], rows),
         ),
         step(
-            "Times W_O; and beside it the same by the module in one go.",
-            math("Y = C", sub("W", "O")),
-            matrix("Y", mapped[0], rows),
-            difference(mapped, output, name),
+            "Multiply by W_O; compared with the module, which does all steps in one call.",
+            expr("Y = C", sub("W", "O")),
+            matrix("Y", result[0], rows),
+            max_difference(result, output, name),
         ),
     )
 
 
-@torch.no_grad()
-def at_work(own: ModelInput) -> tuple[MultiHeadAttention, str, Tensor, AttentionTrace, Tensor]:
-    """The attention that was asked for: its kind, its output in the model's own run, the plain form, its input"""
-    kind = own.kind or ("encoder" if hasattr(own.model, "encoder") else "decoder")
-    module, calls = own.module(kind), []
-    hook = module.register_forward_hook(lambda _, given, out: calls.append((given, out[0])))
-    try:
-        own.model(own.traced_batch)
-    finally:
-        hook.remove()
-    [(given, output)] = calls
-    seen: AttentionTrace = module(*(part for part in given if not isinstance(part, bool)), need_trace=True)[1]
-    return module, kind, output, seen, given[0]
-
-
-def _module(d_model: int, n_heads: int) -> MultiHeadAttention:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        return MultiHeadAttention(Heads(d_model, n_heads, bias=False)).double()
-
-
-def _side_by_side(outputs: Tensor) -> Tensor:
-    return outputs.transpose(1, 2).flatten(2)
-
-
-def _each(name: str, parts: Tensor) -> list[Table]:
+def _table_per_head(name: str, values: Tensor) -> list[Table]:
     columns = _WORDS if name == "weights" else ()
-    return [matrix(f"{name} of head {i}", part, _WORDS, columns) for i, part in enumerate(parts)]
-
-
-def _sizes(parts: dict[str, tuple[str, Tensor]], name: str = "shape") -> Table:
-    return listing(name, ("symbol", "here"), [(said, _size(x)) for said, x in parts.values()], tuple(parts))
-
-
-def _size(x: Tensor) -> str:
-    return f"({', '.join(str(n) for n in x.shape)})"
+    return [matrix(f"{name} of head {i}", head, _WORDS, columns) for i, head in enumerate(values)]

@@ -1,4 +1,4 @@
-"""A user's model and sentence, on which a topic is worked out."""
+"""A trained model and a sentence: what a topic is explained on instead of the lecture's numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from regard.config import read_yaml
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.decoder_only import DecoderOnly
-from regard.models.protocols import AttentionTraces
+from regard.models.protocols import AttentionModule, AttentionTraces
 from regard.models.record import AttentionRecord, HeadRecord
-from regard.nn.attention import MultiHeadAttention
+from regard.nn.attention import AttentionTrace, MultiHeadAttention
 from regard.pipelines.base import EncodedInput, Pipeline
 from regard.pipelines.load import load
 from regard.text.labels import token_labels
@@ -41,11 +41,11 @@ class ModelInput:
     def load(cls, folder: Path, text: str | None, kind: str | None, layer: int, head: int) -> "ModelInput":
         pipeline = load(folder, device="cpu")
         if pipeline.noun == "captioner":
-            raise UserError(f"{folder}: reads images; explain takes a model that reads text")
+            raise UserError(f"{folder}: this model reads images; explain takes a model that reads text")
         return cls(folder, pipeline, text, kind, layer, head)
 
     @property
-    def quoted_text(self) -> str:
+    def short_text(self) -> str:
         """The text for a title: one line, shortened if it is long"""
         return shorten(self.text or "", _TITLE_WIDTH, placeholder=" …")
 
@@ -58,7 +58,7 @@ class ModelInput:
         """The recipe that the model was trained with"""
         path = self.folder / "config.yaml"
         if not path.is_file():
-            raise UserError(f"{path}: not found; only a folder that `regard train` wrote says how it was trained")
+            raise UserError(f"{path}: not found; this topic needs a directory written by `regard train`")
         return Recipe.parse(read_yaml(path), where=str(path))
 
     @cached_property
@@ -75,15 +75,25 @@ class ModelInput:
         """Ids of the text"""
         return list(self.encoded.src_ids or self.encoded.prefix)
 
-    @cached_property
-    def output_ids(self) -> list[int]:
-        """Ids of the model's output; of a language model, those of the text itself"""
-        return [i for i in self.target_ids if i != EOS]
+    @property
+    def input_labels(self) -> tuple[str, ...]:
+        """Labels of the tokens of the text"""
+        return unique_labels(self.pipeline.src_tokenizer.tokens(self.input_ids))
 
     @cached_property
     def target_ids(self) -> list[int]:
-        """Ids of the output, with EOS if the model generates one"""
+        """Ids of the output, with EOS if the model generates one; of a language model, those of the text itself"""
         return self.pipeline.target_ids(self.encoded)
+
+    @property
+    def output_ids(self) -> list[int]:
+        """Ids of the output without EOS"""
+        return [i for i in self.target_ids if i != EOS]
+
+    @property
+    def target_labels(self) -> tuple[str, ...]:
+        """Labels of the tokens of the output"""
+        return unique_labels(_token_names(self.batch.tgt_out, self.pipeline.tgt_tokenizer))
 
     @cached_property
     def batch(self) -> Batch:
@@ -95,9 +105,8 @@ class ModelInput:
         """Like `batch`; for a decoder-only translator, source and target as one sequence"""
         if not isinstance(self.model, DecoderOnly) or not self.encoded.src_ids:
             return self.batch
-        empty = EncodedInput(self.encoded.src[:, :0])
         sequence = torch.tensor([[*self.input_ids, SEP, BOS, *self.target_ids]])
-        return Batch.of(empty.src, sequence)
+        return Batch.of(self.encoded.src[:, :0], sequence)
 
     @cached_property
     @torch.no_grad()
@@ -112,25 +121,32 @@ class ModelInput:
         target, read = (_token_names(ids, pipeline.tgt_tokenizer) for ids in (batch.tgt_out, batch.tgt_in))
         return replace(AttentionRecord.from_traces(self.traces, source, target), read_tokens=read)
 
-    @property
-    def target_tokens(self) -> tuple[str, ...]:
-        return _token_names(self.batch.tgt_out, self.pipeline.tgt_tokenizer)
-
     def head_record(self, default: str | None = None) -> HeadRecord:
-        """Record the chosen head while the model processes the sentence."""
+        """Return the chosen head; `default` is the kind of attention if none was chosen."""
         usual = "decoder" if isinstance(self.model, DecoderOnly) else self.pipeline.attention_kind
-        kind = self.kind or default or usual
-        return HeadRecord.from_traces(self.traces, self.record, kind, self.layer, self.head)
+        return HeadRecord.from_traces(self.traces, self.record, self.kind or default or usual, self.layer, self.head)
 
-    def module(self, kind: str) -> MultiHeadAttention:
-        """Return the multi-head attention of that kind in the chosen layer."""
+    def attention_module(self, kind: str) -> AttentionModule:
+        """Return the attention of that kind in the chosen layer."""
         self.record.weights(kind)  # refuses an unknown kind
-        modules = [m for m in self.model.attention_modules(kind) if isinstance(m, MultiHeadAttention)]
+        modules: list[AttentionModule] = self.model.attention_modules(kind)
         if not modules:
-            raise UserError(f"this model has no {kind} attention with heads")
+            raise UserError(f"this model has no {kind} attention")
         if self.layer >= len(modules):
             raise UserError(f"there is no layer {self.layer}; this model has 0 to {len(modules) - 1}")
         return modules[self.layer]
+
+    def multi_head_attention(self, kind: str) -> MultiHeadAttention:
+        """Return the attention of that kind in the chosen layer; refuse one without heads."""
+        module = self.attention_module(kind)
+        if not isinstance(module, MultiHeadAttention):
+            raise UserError(f"the {kind} attention of this model has no heads")
+        return module
+
+    def trace(self, kind: str) -> AttentionTrace:
+        """Return the trace [1, H, …] of the attention of that kind in the chosen layer."""
+        trace: AttentionTrace = getattr(self.traces, kind)[self.layer]
+        return trace
 
     @property
     def text_reader(self) -> Any:
@@ -138,16 +154,11 @@ class ModelInput:
         return getattr(self.model, "encoder", None) or self.model.decoder
 
     @property
-    def vectors(self) -> Tensor:
-        """Token embeddings of the text [tokens, D]"""
+    def embeddings(self) -> Tensor:
+        """Embeddings of the tokens of the text [tokens, D]"""
         part = self.text_reader
         table: nn.Embedding = getattr(part, "embedding", part).tokens
         return table.weight.detach()[torch.tensor(self.input_ids)].double()
-
-    @property
-    def input_labels(self) -> tuple[str, ...]:
-        """Tokens of the text as people read them"""
-        return tuple(token_labels(self.pipeline.src_tokenizer.tokens(self.input_ids)))
 
 
 def _token_names(ids: Tensor, tokenizer: Tokenizer) -> tuple[str, ...]:
@@ -157,7 +168,7 @@ def _token_names(ids: Tensor, tokenizer: Tokenizer) -> tuple[str, ...]:
 
 
 def unique_labels(tokens: Sequence[str]) -> tuple[str, ...]:
-    """Labels of tokens, numbered where one occurs twice"""
+    """Return labels of tokens; those that occur more than once are numbered."""
     labels = token_labels(tokens)
     repeated = {label for label in labels if labels.count(label) > 1}
     return tuple(f"{label}·{i}" if label in repeated else label for i, label in enumerate(labels, start=1))

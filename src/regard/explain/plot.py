@@ -1,72 +1,61 @@
-"""The pictures that some computations have."""
+"""Drawing the plots of explanations."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from regard.explain.explanation import GridPlot, LinePlot
-from regard.explain.number_format import number
+from regard.explain.number_format import format_number
 from regard.visualize.figure import new_figure, save_figure
+from regard.visualize.heatmap import write_numbers
 
 
-def draw(picture: GridPlot | LinePlot, path: Path) -> Path:
-    """The format follows the path's suffix."""
-    return save_figure(_figure(picture), path)
+def draw_plot(plot: GridPlot | LinePlot, path: Path) -> Path:
+    """Draw a plot. The suffix of the path selects the format."""
+    return save_figure(_grid_figure(plot) if isinstance(plot, GridPlot) else _line_figure(plot), path)
 
 
-def svg(picture: GridPlot | LinePlot) -> str:
+def plot_svg(plot: GridPlot | LinePlot) -> str:
+    """Return a plot as the text of an SVG file."""
     with TemporaryDirectory() as folder:
-        return draw(picture, Path(folder) / "picture.svg").read_text(encoding="utf-8")
+        return draw_plot(plot, Path(folder) / "plot.svg").read_text(encoding="utf-8")
 
 
-def _figure(picture: GridPlot | LinePlot) -> Any:
-    return _grid(picture) if isinstance(picture, GridPlot) else _lines(picture)
-
-
-def _grid(picture: GridPlot) -> Any:
-    rows, columns = picture.values.shape
-    named = bool(picture.rows)
-    figure = new_figure(*((2.8 + 0.6 * columns, 1.6 + 0.42 * rows) if named else (8.0, 5.4)))
+def _grid_figure(plot: GridPlot) -> Any:
+    n_rows, n_columns = plot.values.shape
+    has_names = bool(plot.rows)
+    figure = new_figure(*((2.8 + 0.6 * n_columns, 1.6 + 0.42 * n_rows) if has_names else (8.0, 5.4)))
     axes = figure.subplots()
-    low, high = picture.limits
+    low, high = plot.limits
     image = axes.imshow(
-        picture.values,
+        plot.values,
         cmap="Blues" if low >= 0 else "RdBu",
         vmin=low,
         vmax=high,
         aspect="auto",
         interpolation="nearest",
     )
-    axes.set(xlabel=picture.x, ylabel=picture.y)
-    if named:
-        axes.set_xticks(range(columns), picture.columns, rotation=45, ha="left", rotation_mode="anchor")
-        axes.set_yticks(range(rows), picture.rows)
+    axes.set(xlabel=plot.x, ylabel=plot.y)
+    if has_names:
+        axes.set_xticks(range(n_columns), plot.columns, rotation=45, ha="left", rotation_mode="anchor")
+        axes.set_yticks(range(n_rows), plot.rows)
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
         axes.tick_params(length=0)
-        _write_weights(axes, picture)
+        write_numbers(axes, plot.values, fontsize=8)
     figure.colorbar(image, ax=axes)
     return figure
 
 
-def _write_weights(axes: Any, picture: GridPlot) -> None:
-    for (row, column), weight in np.ndenumerate(picture.values):
-        if weight >= 0.05:
-            color = "white" if weight > 0.55 else "0.25"
-            axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=8, color=color)
-
-
-def _lines(picture: LinePlot) -> Any:
+def _line_figure(plot: LinePlot) -> Any:
     figure = new_figure(7.5, 4.2)
     axes = figure.subplots()
-    for label, points in picture.curves.items():
+    for label, points in plot.curves.items():
         [line] = axes.plot(*zip(*points, strict=True), label=label)
         x, y = max(points, key=lambda point: point[1])
         axes.plot([x], [y], marker="o", color=line.get_color())
-        axes.annotate(f"{number(y)} at {x:,.0f}", (x, y), xytext=(8, 4), textcoords="offset points", fontsize=9)
-    axes.set(xlabel=picture.x, ylabel=picture.y, ylim=(0, None), xlim=(0, None))
+        axes.annotate(f"{format_number(y)} at {x:,.0f}", (x, y), xytext=(8, 4), textcoords="offset points", fontsize=9)
+    axes.set(xlabel=plot.x, ylabel=plot.y, ylim=(0, None), xlim=(0, None))
     axes.margins(y=0.15)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)

@@ -1,4 +1,4 @@
-"""A worked computation as a page of its own: no script, nothing from elsewhere, light and dark, narrow and wide."""
+"""An explanation as a stand-alone HTML page without scripts, for light and dark mode and any width."""
 
 import re
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from html import escape
 
 from regard.explain.explanation import Explanation, Step, Table
 from regard.explain.formula import Formula
-from regard.explain.number_format import remark, shown, words
-from regard.explain.plot import svg
+from regard.explain.number_format import format_cells, omission_note, text_columns
+from regard.explain.plot import plot_svg
 from regard.visualize.figure import has_matplotlib
 
-_MOST_COLUMNS = 24  # the page scrolls a wide table sideways
+_MAX_COLUMNS = 24  # of a table; wide tables scroll sideways
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --soft: #f3f5f8; --line: #d5dae1; --mark: #1f5fa8; }
@@ -28,10 +28,10 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 caption { text-align: left; font-weight: 600; padding: .2rem 0; white-space: nowrap; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; color: var(--mark); }
-.word { text-align: left; }
+.text { text-align: left; }
 tbody th { text-align: left; position: sticky; left: 0; background: var(--paper); }
 .number { margin: .4rem 0; }
-.remark { font-size: .85rem; opacity: .75; margin: 0; }
+.omission { font-size: .85rem; opacity: .75; margin: 0; }
 .result, .note { background: var(--soft); border-left: .25rem solid var(--mark); padding: .6rem .9rem; }
 .note { border-color: var(--line); }
 figure { margin: 1rem 0; padding: .5rem; background: #fff; border: 1px solid var(--line); }
@@ -39,8 +39,8 @@ figure svg { max-width: 100%; height: auto; display: block; margin: auto; }
 """
 
 
-def as_page(worked: Explanation) -> str:
-    title = escape(worked.title)
+def render_html(explanation: Explanation) -> str:
+    title = escape(explanation.title)
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8"/>',
@@ -48,60 +48,61 @@ def as_page(worked: Explanation) -> str:
         f"<title>{title}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{title}</h1>",
         "<ol>",
-        *("".join(_step(step)) for step in worked.steps),
+        *("".join(_step_html(step)) for step in explanation.steps),
         "</ol>",
-        f'<p class="result">{_prose(worked.result)}</p>',
-        *_picture(worked),
-        *(f'<p class="note">Note: {_prose(note)}</p>' for note in worked.notes),
+        f'<p class="result">{_prose_html(explanation.result)}</p>',
+        *_plot_html(explanation),
+        *(f'<p class="note">Note: {_prose_html(note)}</p>' for note in explanation.notes),
         "</body></html>\n",
     ]
     return "\n".join(parts)
 
 
-def _step(step: Step) -> Iterator[str]:
-    yield f"<li><p>{_prose(step.says)}</p>"
+def _step_html(step: Step) -> Iterator[str]:
+    yield f"<li><p>{_prose_html(step.text)}</p>"
     if step.formula:
-        yield _formula(step.formula)
+        yield _formula_html(step.formula)
     for table in step.tables:
-        yield _table(table)
+        yield _table_html(table)
     yield "</li>"
 
 
-def _formula(formula: Formula) -> str:
-    inside = f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{formula.mathml}</math>'
-    return inside.replace("<math ", f'<math alttext="{escape(formula.text)}" ', 1)
+def _formula_html(formula: Formula) -> str:
+    attributes = f'alttext="{escape(formula.text)}" xmlns="http://www.w3.org/1998/Math/MathML" display="block"'
+    return f"<math {attributes}>{formula.mathml}</math>"
 
 
-def _prose(text: str) -> str:
+def _prose_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def _table(table: Table) -> str:
-    if len(table.cells) == len(table.cells[0]) == 1 and table.plain:
-        return f'<p class="number"><b>{escape(table.name)}</b> = {shown(table)[0][0]}</p>'
-    left, corner = words(table), "<th></th>" if table.rows else ""
-    heads = "".join(_cell("th", name, word) for name, word in zip(table.columns[:_MOST_COLUMNS], left, strict=False))
-    head = f"<thead><tr>{corner}{heads}</tr></thead>" if heads else ""
-    names = [f"<th>{escape(name)}</th>" for name in table.rows] or [""] * len(table.cells)
+def _table_html(table: Table) -> str:
+    if len(table.cells) == len(table.cells[0]) == 1 and table.fits_one_line:
+        return f'<p class="number"><b>{escape(table.name)}</b> = {format_cells(table)[0][0]}</p>'
+    is_text, corner = text_columns(table), "<th></th>" if table.rows else ""
+    names = zip(table.columns[:_MAX_COLUMNS], is_text, strict=False)
+    header = "".join(_cell_html("th", *each) for each in names)
+    head = f"<thead><tr>{corner}{header}</tr></thead>" if header else ""
+    row_names = [f"<th>{escape(name)}</th>" for name in table.rows] or [""] * len(table.cells)
     body = "".join(
-        f"<tr>{name}{''.join(_cell('td', *each) for each in zip(row[:_MOST_COLUMNS], left, strict=False))}</tr>"
-        for name, row in zip(names, shown(table), strict=False)
+        f"<tr>{name}{''.join(_cell_html('td', *each) for each in zip(row[:_MAX_COLUMNS], is_text, strict=False))}</tr>"
+        for name, row in zip(row_names, format_cells(table), strict=False)
     )
-    hidden = remark(table, _MOST_COLUMNS)
-    after = f'<p class="remark">{escape(hidden)}</p>' if hidden else ""
+    note = omission_note(table, _MAX_COLUMNS)
+    after = f'<p class="omission">{escape(note)}</p>' if note else ""
     caption = f"<caption>{escape(table.name)}</caption>"
     return f'<div class="wide"><table>{caption}{head}<tbody>{body}</tbody></table></div>{after}'
 
 
-def _cell(tag: str, text: str, word: bool) -> str:
-    kind = ' class="word"' if word else ""
-    return f"<{tag}{kind}>{escape(text)}</{tag}>"
+def _cell_html(tag: str, text: str, is_text: bool) -> str:
+    css_class = ' class="text"' if is_text else ""
+    return f"<{tag}{css_class}>{escape(text)}</{tag}>"
 
 
-def _picture(worked: Explanation) -> Iterator[str]:
-    """As it is drawn in a file, without what a file needs around it; none where matplotlib is not installed"""
-    if worked.picture is None or not has_matplotlib():
+def _plot_html(explanation: Explanation) -> Iterator[str]:
+    """Yield the plot as inline SVG, without the header of an SVG file; nothing if matplotlib is not installed."""
+    if explanation.plot is None or not has_matplotlib():
         return
-    drawn = svg(worked.picture)
-    inside = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)
-    yield f'<figure role="img" aria-label="{escape(worked.title)}">{inside}</figure>'
+    svg = plot_svg(explanation.plot)
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    yield f'<figure role="img" aria-label="{escape(explanation.title)}">{svg}</figure>'

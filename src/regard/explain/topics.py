@@ -1,87 +1,90 @@
-"""What can be explained, by name and by the rows of the lectures that it shows."""
+"""The topics that can be explained, with their names and the lecture rows that they cover."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from regard.errors import UserError
-from regard.explain import (
-    attention,
-    beam,
-    equivariance,
-    greedy,
-    heads,
-    masking,
-    mixing,
-    positions,
-    similarity,
-    translation,
-    warmup,
-)
-from regard.explain import bpe as subwords
-from regard.explain import kv_cache as caching
-from regard.explain import label_smoothing as smoothing
+from regard.explain.attention import explain_attention, explain_attention_on_model
+from regard.explain.beam import explain_beam, explain_beam_on_model
+from regard.explain.bpe import explain_bpe, explain_bpe_on_model
+from regard.explain.equivariance import explain_equivariance, explain_equivariance_on_model
 from regard.explain.explanation import Explanation
+from regard.explain.greedy import explain_greedy, explain_greedy_on_model
+from regard.explain.heads import explain_heads, explain_heads_on_model
+from regard.explain.kv_cache import explain_cache, explain_cache_on_model
+from regard.explain.label_smoothing import explain_smoothing, explain_smoothing_on_model
+from regard.explain.masking import explain_masking, explain_masking_on_model
+from regard.explain.mixing import explain_mixing, explain_mixing_on_model
 from regard.explain.model_input import ModelInput
+from regard.explain.positions import explain_positions, explain_positions_on_model
+from regard.explain.shapes import explain_shapes, explain_shapes_on_model
+from regard.explain.similarity import explain_cosine, explain_cosine_on_model, explain_dot, explain_dot_on_model
+from regard.explain.translation import explain_translation, explain_translation_on_model
+from regard.explain.warmup import explain_warmup, explain_warmup_on_model
 
 
 @dataclass(frozen=True)
 class Topic:
     name: str
     rows: tuple[str, ...]
-    line: str
-    lecture: Callable[[], Explanation]
-    """On the lecture's figures"""
-    own: Callable[[ModelInput], Explanation]
-    """On a model and a sentence of one's own"""
+    """Numbers of the rows of the lectures"""
+    summary: str
+    explain_lecture: Callable[[], Explanation]
+    """Explain it with the lecture's numbers"""
+    explain_model: Callable[[ModelInput], Explanation]
+    """Explain it with a trained model and a sentence"""
 
 
 TOPICS = (
-    Topic("dot", ("W1",), "the dot product of two vectors", similarity.dot, similarity.dot_of_own),
-    Topic("cosine", ("W2",), "how alike words are, whatever their length", similarity.cosine, similarity.cosine_of_own),
-    Topic("mixing", ("W3", "W4"), "a word becomes a mixture of its sentence", mixing.mixing, mixing.mixing_of_own),
+    Topic("dot", ("W1",), "the dot product of two vectors", explain_dot, explain_dot_on_model),
+    Topic("cosine", ("W2",), "how similar words are, whatever their length", explain_cosine, explain_cosine_on_model),
+    Topic("mixing", ("W3", "W4"), "a word becomes a mixture of its sentence", explain_mixing, explain_mixing_on_model),
     Topic(
-        "attention", ("W5",), "queries, keys, scores, weights, output", attention.attention, attention.attention_of_own
+        "attention", ("W5",), "queries, keys, scores, weights, output", explain_attention, explain_attention_on_model
     ),
-    Topic("masking", ("S9",), "the future is not seen", masking.masking, masking.masking_of_own),
-    Topic("shapes", ("W6",), "what has which shape", heads.shapes, heads.shapes_of_own),
-    Topic("heads", ("S10",), "several heads side by side", heads.heads, heads.heads_of_own),
-    Topic("positions", ("W7", "P1"), "where a word stands", positions.positions, positions.positions_of_own),
+    Topic("masking", ("S9",), "no word sees the words after it", explain_masking, explain_masking_on_model),
+    Topic("shapes", ("W6",), "the shapes of all matrices", explain_shapes, explain_shapes_on_model),
+    Topic("heads", ("S10",), "several heads in parallel", explain_heads, explain_heads_on_model),
+    Topic("positions", ("W7", "P1"), "where a word is in its sentence", explain_positions, explain_positions_on_model),
     Topic(
         "equivariance",
         ("W9", "P3"),
         "permuted words give permuted outputs",
-        equivariance.equivariance,
-        equivariance.equivariance_of_own,
+        explain_equivariance,
+        explain_equivariance_on_model,
     ),
     Topic(
         "translation",
         ("W10",),
         "the adjective moves behind its noun",
-        translation.translation,
-        translation.translation_of_own,
+        explain_translation,
+        explain_translation_on_model,
     ),
-    Topic("greedy", ("W8", "P11"), "the likeliest token each time", greedy.greedy, greedy.greedy_of_own),
-    Topic("beam", ("P12",), "several hypotheses side by side", beam.beam, beam.beam_of_own),
-    Topic("cache", ("S18",), "keys and values are kept", caching.cache, caching.cache_of_own),
-    Topic("warmup", ("P6",), "the learning rate rises, then falls", warmup.warmup, warmup.warmup_of_own),
+    Topic("greedy", ("W8", "P11"), "the most likely token at each step", explain_greedy, explain_greedy_on_model),
+    Topic("beam", ("P12",), "several hypotheses in parallel", explain_beam, explain_beam_on_model),
+    Topic("cache", ("S18",), "keys and values are stored", explain_cache, explain_cache_on_model),
+    Topic("warmup", ("P6",), "the learning rate rises, then falls", explain_warmup, explain_warmup_on_model),
     Topic(
-        "smoothing", ("P7",), "a little of the truth for every word", smoothing.smoothing, smoothing.smoothing_of_own
+        "smoothing",
+        ("P7",),
+        "every word gets a small part of the target",
+        explain_smoothing,
+        explain_smoothing_on_model,
     ),
-    Topic("bpe", ("P9",), "words in pieces, by learnt merges", subwords.bpe, subwords.bpe_of_own),
+    Topic("bpe", ("P9",), "words in pieces, by learned merges", explain_bpe, explain_bpe_on_model),
 )
 
 
-def topic_named(name: str) -> Topic:
-    """By its name, or by a row: `attention` and `W5` are one"""
+def find_topic(name: str) -> Topic:
+    """Return the topic with this name or lecture row: `attention` and `W5` are the same."""
     for topic in TOPICS:
         if name.lower() == topic.name or name.upper() in topic.rows:
             return topic
     raise UserError(f"topic '{name}' is unknown; choose one of {', '.join(topic.name for topic in TOPICS)}")
 
 
-def listed() -> str:
-    """All of them, a line each"""
-    widths = [
-        max(len(text) for text in column) for column in zip(*((t.name, ", ".join(t.rows)) for t in TOPICS), strict=True)
-    ]
-    return "\n".join(f"{t.name:{widths[0]}}  {', '.join(t.rows):{widths[1]}}  {t.line}" for t in TOPICS)
+def list_topics() -> str:
+    """Return one line per topic: its name, its rows and its summary."""
+    entries = [(topic.name, ", ".join(topic.rows), topic.summary) for topic in TOPICS]
+    name_width, rows_width = (max(len(entry[i]) for entry in entries) for i in (0, 1))
+    return "\n".join(f"{name:{name_width}}  {rows:{rows_width}}  {summary}" for name, rows, summary in entries)
