@@ -85,10 +85,7 @@ def test_public_names_have_an_example(name: str) -> None:
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*(?:\.py|/)")
 
 
-UNFINISHED = pytest.mark.xfail(strict=False, reason="names paths that are not in the repository")
-
-
-@pytest.mark.parametrize("name", ["README.md", pytest.param("docs/architecture.md", marks=UNFINISHED), "docs/tour.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md", "docs/tour.md"])
 def test_named_paths_exist(name: str) -> None:
     """Every path that the page names exists. What counts as a path, and where it is looked for:
 
