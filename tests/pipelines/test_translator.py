@@ -1,0 +1,71 @@
+"""Translators: order, empty lines, prefixes, streams and observers."""
+
+import pytest
+import torch
+
+from regard.errors import UserError
+from regard.pipelines.translator import Translator
+from regard.search.protocols import SearchStep
+from tests.pipelines.examples import PIPELINES, TEXT
+
+TEXTS = ["a cat", "", "the witch sleeps", TEXT, "red", "   "]
+
+
+@pytest.fixture(params=["transformer", "rnn-additive", "concatenation", "ensemble"])
+def translator(request: pytest.FixtureRequest) -> Translator:
+    pipeline = PIPELINES[request.param]()
+    assert isinstance(pipeline, Translator)
+    return pipeline
+
+
+def test_translations_are_in_the_order_of_the_texts(translator: Translator) -> None:
+    together = translator.translate(TEXTS, n_best=2)
+    assert [translation.source for translation in together] == TEXTS
+    for text, translation in zip(TEXTS, together, strict=True):
+        [alone] = translator.translate([text], n_best=2)
+        assert [h.text for h in alone.hypotheses] == [h.text for h in translation.hypotheses]
+        assert alone.score == pytest.approx(translation.score, abs=1e-5)
+        assert len(translation.hypotheses) == 2
+
+
+def test_the_translation_of_an_empty_line_is_empty(translator: Translator) -> None:
+    for translation in translator.translate(["", "  "], attention=True):
+        assert (translation.text, translation.score, translation.tokens) == ("", 0.0, ())
+        assert translation.attention is None
+
+
+def test_a_stream_equals_translating_at_once(translator: Translator) -> None:
+    at_once = [translation.text for translation in translator.translate(TEXTS)]
+    assert [translation.text for translation in translator.stream(iter(TEXTS), n_lines=2)] == at_once
+
+
+def test_translations_start_with_their_prefixes(translator: Translator) -> None:
+    prefixes = ["witch", "", "red cat"]
+    translations = translator.translate(["a cat", "the cat", TEXT], prefixes=prefixes)
+    for translation, prefix in zip(translations, prefixes, strict=True):
+        assert translation.text.split()[: len(prefix.split())] == prefix.split()
+    for translation in translator.stream(["a cat", TEXT], prefix="green"):
+        assert translation.text.split()[0] == "green"
+
+
+def test_an_observer_sees_the_numbers_of_the_texts_and_can_stop_them(translator: Translator) -> None:
+    numbers: set[int] = set()
+
+    def stop_the_third(step: SearchStep) -> torch.Tensor:
+        numbers.update(step.sentences.tolist())
+        return step.sentences == 2
+
+    expected = translator.translate(TEXTS)
+    translations = translator.translate(TEXTS, observer=stop_the_third)
+    assert numbers == {0, 2, 3, 4}, "empty lines are not searched"
+    for i in (0, 1, 3, 4, 5):
+        assert translations[i].text == expected[i].text
+
+
+def test_wrong_arguments_are_refused(translator: Translator) -> None:
+    with pytest.raises(UserError, match=r"takes a list of texts; write translate\(\[text\]\)"):
+        translator.translate(TEXT)
+    with pytest.raises(UserError, match="there are 2 texts but 1 prefixes"):
+        translator.translate(["a", "cat"], prefixes=["the"])
+    with pytest.raises(UserError, match="did you mean 'beam'"):
+        translator.translate(["a"], beem=3)
