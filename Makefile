@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Without an NVIDIA GPU, torch comes from here: its CPU build is gigabytes smaller than the one on PyPI.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check format bench labs web clean
+.PHONY: demo test check format bench labs types web clean
 
 demo: .venv/ready            ## train on the built-in corpus, translate and draw (about two minutes)
 	$(BIN)/regard demo
@@ -17,6 +17,7 @@ check: .venv/ready           ## check formatting, lint, types and that the built
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python web/manifest.py check
+	$(BIN)/python web/openapi.py check
 	if test -d web/node_modules; then cd web && npm run check && npm test; fi
 
 format: .venv/ready          ## format the code and fix what the linter can fix
@@ -31,6 +32,10 @@ bench: .venv/ready           ## measure speed against Hugging Face transformers
 labs: .venv/ready            ## run all labs and write docs/labs (about three minutes)
 	$(BIN)/regard lab all --out docs/labs
 	rm -f docs/labs/*.svg
+
+types: .venv/ready           ## generate the web page's types from the server's OpenAPI document (needs node)
+	$(BIN)/python web/openapi.py write
+	cd web && npm run types
 
 web:                         ## build the web page of `regard serve` (needs node 20 or newer)
 	cd web && npm ci --no-audit --no-fund && npm run build

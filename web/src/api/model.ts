@@ -1,13 +1,10 @@
 /** What the page has to know about a model of `/v1/models`. */
 import type { Model as ModelDescription } from "./types";
 
-/** Servers of earlier versions send neither of the optional fields. */
-export type Model = ModelDescription & {
-  /** The search settings that the model was saved with */
-  decode?: { beam: number; length_penalty: number } | null;
-  /** Whether source tokens can be hidden: only from encoders that mask padding in attention */
-  can_hide_tokens?: boolean;
-};
+type AddedLater = "decode" | "can_hide_tokens";
+
+/** Servers of earlier versions do not send the fields that were added later. */
+export type Model = Omit<ModelDescription, AddedLater> & Partial<Pick<ModelDescription, AddedLater>>;
 
 export const isClassifier = (model: Model): boolean => model.task === "classifier";
 

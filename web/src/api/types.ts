@@ -1,149 +1,35 @@
-/** What the server says, as it says it. Shapes are always [layer, head, query, key]. */
+/** Names for the bodies of the server's requests and responses. `npm run types` generates them from openapi.json. */
+import type { components } from "./schema";
 
-export type SiteName = "encoder" | "decoder" | "cross";
+type Schemas = components["schemas"];
 
-export interface Token {
-  id: number;
-  text: string;
-  word: number;
-}
+export type Token = Schemas["TokenInfo"];
+/** A token without its id */
+export type Piece = Schemas["PieceInfo"];
 
-export interface Model {
-  id: string;
-  kind: "rnn" | "encdec" | "decoder" | "encoder" | "caption";
-  task: "translator" | "writer" | "classifier" | "captioner";
-  languages: string[];
-  parameters: number;
-  d_model: number;
-  vocab: number;
-  sites: Partial<Record<SiteName, [number, number]>>;
-  /** What a captioner sees: pixels and regions of a side */
-  picture: { size: number; regions: number } | null;
-}
+export type Model = Schemas["ModelInfo"];
+export type ModelList = Schemas["ModelList"];
 
-export interface ModelList {
-  models: Model[];
-  examples: Record<string, string[]>;
-}
+export type Merged = Schemas["MergesInfo"];
+export type Tokenized = Schemas["TokenizeResponse"];
 
-export interface Merged {
-  word: number;
-  stages: string[][];
-}
+export type TranslateAsk = Schemas["TranslateRequest"];
+export type Translated = Schemas["TranslateResponse"];
 
-export interface Tokenized {
-  tokens: Token[];
-  merges: Merged[] | null;
-}
+export type TraceAsk = Schemas["TraceRequest"];
+/** A text, or the pixels of an image in base64 */
+export type Given = Pick<TraceAsk, "text" | "pixels">;
+export type Trace = Schemas["TraceResponse"];
+/** One kind of attention: its weights have the shape [layer, head, query, key] */
+export type Site = Schemas["SiteInfo"];
+export type SiteName = Site["name"];
+export type Hypothesis = Schemas["HypothesisInfo"];
+export type Candidate = Schemas["NodeInfo"];
+export type Beam = Schemas["BeamInfo"];
+export type Cache = Schemas["CacheInfo"];
 
-export interface TranslateAsk {
-  model: string;
-  text: string;
-  beam?: number;
-  length_penalty?: number;
-}
+export type NextAsk = Schemas["NextTokensRequest"];
+export type NextToken = Schemas["NextTokenInfo"];
+export type Next = Schemas["NextTokensResponse"];
 
-export interface Translated {
-  hypotheses: { text: string; score: number; log_prob: number }[];
-  ms: number;
-}
-
-/** A text, or the pixels of a picture in base64 */
-export interface Given {
-  text?: string;
-  pixels?: string;
-}
-
-export interface TraceAsk extends Given {
-  model: string;
-  beam?: number;
-  length_penalty?: number;
-  max_len?: number;
-  prefix?: number[];
-  mask_src?: number[];
-  ablate?: string[];
-  target?: number[];
-}
-
-export interface Site {
-  name: SiteName;
-  rows: "source" | "target";
-  columns: "source" | "read";
-  layers: number;
-  heads: number;
-  causal: boolean;
-}
-
-export interface Hypothesis {
-  text: string;
-  score: number;
-  log_prob: number;
-  tokens: Token[];
-  node: string;
-}
-
-export interface Candidate {
-  node: string;
-  parent: string;
-  token: Token;
-  log_prob: number;
-  score: number;
-  state: "kept" | "pruned" | "ended";
-}
-
-export interface Beam {
-  k: number;
-  steps: { candidates: Candidate[] }[];
-}
-
-export interface Cache {
-  bytes_per_token: number;
-  tokens: number;
-  bytes: number;
-  flops_without: number;
-  flops_with: number;
-}
-
-export interface Trace {
-  id: string;
-  model: string;
-  source: Token[];
-  target: Token[];
-  read: Token[];
-  hypotheses: Hypothesis[];
-  chosen: number;
-  sites: Site[];
-  beam: Beam | null;
-  cache: Cache | null;
-  expires: number;
-}
-
-export interface NextAsk extends Given {
-  model: string;
-  prefix: number[];
-  k: number;
-  temperature: number;
-  top_k?: number;
-  top_p?: number;
-}
-
-export interface NextToken {
-  token: Token;
-  p: number;
-  log_prob: number;
-  kept: boolean;
-}
-
-export interface Next {
-  top: NextToken[];
-  rest: number;
-  entropy: number;
-}
-
-export interface ExplainAsk {
-  trace: string;
-  site: SiteName;
-  layer: number;
-  head: number;
-  query: number;
-}
+export type ExplainAsk = Schemas["ExplainRequest"];

@@ -1,5 +1,5 @@
 /** An attention map as it is displayed: some rows and columns of the weights, with their tokens. */
-import type { Token } from "../api/types";
+import type { Piece } from "../api/types";
 import { row, submatrix, type Matrix } from "../maths/matrix";
 import { shownPositions } from "../maths/tokens";
 
@@ -13,7 +13,7 @@ export interface AttentionMap {
 }
 
 /** Select the rows and columns to display, with or without special tokens. */
-export function selectMap(weights: Matrix, rows: Token[], columns: Token[], withSpecials: boolean): AttentionMap {
+export function selectMap(weights: Matrix, rows: Piece[], columns: Piece[], withSpecials: boolean): AttentionMap {
   const [rowPositions, columnPositions] = [shownPositions(rows, withSpecials), shownPositions(columns, withSpecials)];
   return {
     weights: submatrix(weights, rowPositions, columnPositions),

@@ -1,5 +1,5 @@
 /** The explanation of each step of the lecture, for the selected query and head. */
-import type { NextToken, Site, Token } from "../api/types";
+import type { NextToken, Piece, Site } from "../api/types";
 import type { Texts } from "../i18n/en";
 import type { HeadComputation } from "../maths/headComputation";
 import { visibleText } from "../maths/tokens";
@@ -14,9 +14,9 @@ export interface LectureSubject {
   /** Whether the query is a region of an image and not a token */
   isRegion: boolean;
   /** The token of the query's row: a source token, or the token generated at this step */
-  token: Token;
+  token: Piece;
   /** The last token that the decoder has read, if the query is a decoding step */
-  lastRead?: Token;
+  lastRead?: Piece;
   layer: number;
   position: number;
   /** Width of the model */

@@ -1,11 +1,11 @@
 /** Tokens as the page displays them. */
-import type { Token } from "../api/types";
+import type { Piece } from "../api/types";
 
 const MAX_LENGTH = 14;
 const SYMBOLS: Record<string, string> = { " ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍" };
 
 /** Whether this is a token such as `</s>`. `<0xE2>` is a byte of the text and not special. */
-export const isSpecial = ({ text }: Token): boolean => /^<\/?[a-z]+>$/i.test(text);
+export const isSpecial = ({ text }: Piece): boolean => /^<\/?[a-z]+>$/i.test(text);
 
 /** The text of a token, with symbols for white space, which would be invisible */
 export const visibleText = (text: string): string => text.replace(/[ \n\t\r]/g, (space) => SYMBOLS[space] ?? space);
@@ -20,8 +20,8 @@ export function shortText(text: string): string {
 }
 
 /** The positions of the tokens to show: all of them, or all but the special ones unless there are no others */
-export function shownPositions(tokens: Token[], withSpecials: boolean): number[] {
+export function shownPositions(tokens: Piece[], withSpecials: boolean): number[] {
   const all = tokens.map((_, i) => i);
-  const ordinary = all.filter((i) => !isSpecial(tokens[i] as Token));
+  const ordinary = all.filter((i) => !isSpecial(tokens[i] as Piece));
   return withSpecials || ordinary.length === 0 ? all : ordinary;
 }

@@ -1,6 +1,6 @@
 /** The attention weights of one head of a trace, or the mean over a layer's heads. */
 import { fetchTensors, type TensorRequest } from "../api/client";
-import type { Site, Token, Trace } from "../api/types";
+import type { Piece, Site, Trace } from "../api/types";
 import { meanOfHeads, toMatrix, type Matrix } from "../maths/matrix";
 import { getTensor } from "../maths/safetensors";
 import { MEAN_HEAD } from "./choice";
@@ -20,7 +20,7 @@ export const closestHead = (site: Site, { layer, head }: HeadIndex): HeadIndex =
 });
 
 /** The tokens of the queries (rows) and keys (columns) of a site */
-export function siteTokens(trace: Trace, site: Site): { rows: Token[]; columns: Token[] } {
+export function siteTokens(trace: Trace, site: Site): { rows: Piece[]; columns: Piece[] } {
   return { rows: trace[site.rows], columns: trace[site.columns] };
 }
 

@@ -3,22 +3,13 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from typing_extensions import TypedDict
-
 from regard.pipelines.base import Pipeline
 from regard.serve.registry import ServedModel
 from regard.serve.schemas.base import ResponseBody
+from regard.serve.schemas.v1_requests import SiteName
 
 Architecture = Literal["rnn", "encdec", "decoder", "encoder", "caption"]
 ModelTask = Literal["translator", "writer", "classifier", "captioner"]
-
-
-class SiteSizes(TypedDict, total=False):
-    """[layers, heads] of each kind of attention that the model has."""
-
-    encoder: tuple[int, int]
-    decoder: tuple[int, int]
-    cross: tuple[int, int]
 
 
 class ImageInfo(ResponseBody):
@@ -45,7 +36,8 @@ class ModelInfo(ResponseBody):
     parameters: int
     d_model: int
     vocab: int
-    sites: SiteSizes
+    sites: dict[SiteName, tuple[int, int]]
+    """[layers, heads] of each kind of attention that the model has"""
     picture: ImageInfo | None
     decode: DecodeInfo
     can_hide_tokens: bool

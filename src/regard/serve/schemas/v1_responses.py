@@ -77,7 +77,7 @@ class MergesInfo(ResponseBody):
 class TokenizeResponse(ResponseBody):
     tokens: list[TokenInfo]
     merges: list[MergesInfo] | None
-    """None if the tokenizer does not use BPE"""
+    """null if the tokenizer does not use BPE"""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> "TokenizeResponse":
@@ -95,7 +95,7 @@ class CandidateInfo(ResponseBody):
     score: float
     tokens: list[PieceInfo]
     alignment: list[tuple[int, int]] | None
-    """(source word, target word) pairs; None if the response is streamed"""
+    """(source word, target word) pairs; null if the response is streamed"""
 
     @classmethod
     def of(cls, candidate: Candidate) -> "CandidateInfo":
