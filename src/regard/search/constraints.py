@@ -139,5 +139,5 @@ class Constraints:
 
 def _only(log_probs: Tensor, ids: Tensor) -> Tensor:
     """Keep the log-probability of one id per row; all others become −∞."""
-    kept = log_probs.gather(1, ids[:, None])
-    return torch.full_like(log_probs, -torch.inf).scatter(1, ids[:, None], kept)
+    log_prob = log_probs.gather(1, ids[:, None])
+    return torch.full_like(log_probs, -torch.inf).scatter(1, ids[:, None], log_prob)
