@@ -23,7 +23,7 @@ import torch
 from marian import marian_model
 from regard import models
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig, PairBatches, StreamPosition
+from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition
 from regard.data.pair_store import PairStore, pair_store_from
 from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from regard.alignment.aligner import Aligner
+from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, save_alignment
 from regard.bundle_upgrade import FORMAT_VERSION
 from regard.errors import UserError

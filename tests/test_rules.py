@@ -22,7 +22,7 @@ LAYERS = [
     {"nn"},
     {"models"},
     {"search"},
-    {"alignment.aligner"},  # a setting that the bundle stores, so it lies below the rest of `alignment`
+    {"alignment.from_attention"},  # a setting that the bundle stores, so it lies below the rest of `alignment`
     {"bundle_upgrade"},
     {"bundle"},
     {"pipelines"},

@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
 from regard import __version__, models
-from regard.alignment.aligner import Aligner
+from regard.alignment.from_attention import Aligner
 from regard.bundle_upgrade import FORMAT_VERSION, format_version, upgrade_config, upgrade_tensors
 from regard.config import Config
 from regard.errors import UserError

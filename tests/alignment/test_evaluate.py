@@ -7,7 +7,7 @@ import pytest
 from regard.alignment.evaluate import AlignmentScores, rank_aligners
 from regard.data.word_alignments import GoldAlignment, Links, read_alignments
 from regard.errors import UserError
-from tests.alignment.test_aligner import make_record
+from tests.alignment.test_from_attention import make_record
 
 
 def error_rate(predicted: list[Links], gold: list[GoldAlignment]) -> float:

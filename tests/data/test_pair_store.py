@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.corpus import Corpus
 from regard.data.pair_store import open_store
+from regard.data.parallel_corpus import Corpus
 from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 from tests.conftest import write_pairs
 

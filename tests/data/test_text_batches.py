@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig, Batches, StreamPosition
+from regard.data.batch_order import BatchConfig, Batches, StreamPosition
 from regard.data.corpus_report import CorpusReport
 from regard.data.text_batches import MaskedBatches, TextBatches, windows
 from regard.data.text_store import TextStore

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.data import text_files, text_store
-from regard.data.batching import BatchConfig
+from regard.data.batch_order import BatchConfig
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import DataFile
 from regard.data.text_batches import TextBatches

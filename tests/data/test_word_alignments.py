@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.data.batch import Ragged
-from regard.data.corpus import Corpus
+from regard.data.parallel_corpus import Corpus
 from regard.data.word_alignments import AlignmentGuide
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair

@@ -11,8 +11,8 @@ import pytest
 
 import regard as library
 from regard.serve import header_timeout
+from regard.serve.batch_queue import JobQueue
 from regard.serve.limits import Limits
-from regard.serve.queue import JobQueue
 from tests.serve.live import serving
 from tests.serve.models import LETTERS, toy_models
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batching import BatchConfig, PairBatches, StreamPosition
+from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition
 from regard.data.pair_store import pair_store_from
 from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints

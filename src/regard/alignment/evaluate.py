@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from regard.alignment.align import NO_CROSS_ATTENTION
-from regard.alignment.aligner import Aligner
+from regard.alignment.from_attention import Aligner
+from regard.alignment.sentence_pairs import NO_CROSS_ATTENTION
 from regard.data.word_alignments import GoldAlignment, Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord

@@ -11,7 +11,7 @@ from regard.cli.output import exit_on_closed_pipe, print_line
 from regard.cli.pipeline import load_translator
 
 if TYPE_CHECKING:
-    from regard.alignment.aligner import Aligner
+    from regard.alignment.from_attention import Aligner
     from regard.evaluate.translation import TestSet
     from regard.pipelines.translator import Translator
 
@@ -47,8 +47,8 @@ def align(
 
     Prints one line per pair, for example 0-0 1-2: source and target word of each link, counted from 0.
     """
-    from regard.alignment.align import align_pairs
-    from regard.alignment.aligner import Aligner, format_links
+    from regard.alignment.from_attention import Aligner, format_links
+    from regard.alignment.sentence_pairs import align_pairs
     from regard.evaluate.translation import read_test_set
 
     pairs = read_test_set(src, tgt)
@@ -68,8 +68,8 @@ def align(
 
 def _choose_aligner(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:
     """Print the best aligners and store the first in the model directory."""
-    from regard.alignment.align import record_pairs
     from regard.alignment.evaluate import rank_aligners
+    from regard.alignment.sentence_pairs import record_pairs
     from regard.bundle import save_alignment
     from regard.data.word_alignments import read_alignments
 

@@ -109,8 +109,8 @@ def _reject_unused(n_files: int, for_pairs: dict[str, Any], for_one_file: dict[s
 
 
 def _score_alignment(translator: "Translator", test_set: "TestSet", path: Path) -> "AlignmentScores":
-    from regard.alignment.align import align_pairs
     from regard.alignment.evaluate import AlignmentScores
+    from regard.alignment.sentence_pairs import align_pairs
     from regard.data.word_alignments import read_alignments
 
     gold = read_alignments(path, len(test_set.sources))

@@ -16,7 +16,7 @@ from regard.cli.pipeline import load_translator
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.alignment.markup import MarkupTransfer
+    from regard.alignment.transfer import MarkupTransfer
     from regard.pipelines.translator import Candidate, Translation, Translator
 
 _LINES_AT_ONCE = 256
@@ -76,7 +76,7 @@ def translate(
     device: DeviceOption = None,
 ) -> None:
     """Translate standard input to standard output, line by line."""
-    from regard.alignment.markup import MarkupTransfer
+    from regard.alignment.transfer import MarkupTransfer
 
     sampling = _without_none(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if sampling and not sample:
@@ -135,7 +135,7 @@ class _Formatter:
         return "\n".join(self._line(candidate) for candidate in candidates)
 
     def _line(self, candidate: "Candidate") -> str:
-        from regard.alignment.aligner import format_links
+        from regard.alignment.from_attention import format_links
 
         line = f"{candidate.score:.4f}\t{candidate.text}" if self.scores else candidate.text
         return f"{line} ||| {format_links(_links(candidate))}" if self.alignment else line

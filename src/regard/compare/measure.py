@@ -11,9 +11,9 @@ from typing import TypedDict
 
 import torch
 
-from regard.alignment.align import record_pairs
-from regard.alignment.aligner import Aligner
 from regard.alignment.evaluate import AlignmentScores
+from regard.alignment.from_attention import Aligner
+from regard.alignment.sentence_pairs import record_pairs
 from regard.data.word_alignments import read_alignments
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import ScoreOptions, score_texts

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Batch, Ragged, collate_targets
-from regard.data.batching import RowBatches
+from regard.data.batch_order import RowBatches
 from regard.data.data_file import read_lines
 from regard.data.images import ImageArray, load_image, scale_pixels
 from regard.errors import UserError

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from regard.data.batch import Ragged
 from regard.data.cache import CacheEntry, find_or_build, id_type
-from regard.data.corpus import ParsedCorpus
 from regard.data.corpus_report import CorpusReport
+from regard.data.parallel_corpus import ParsedCorpus
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
 _SCHEMA = 2

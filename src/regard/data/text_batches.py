@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig, Batches
+from regard.data.batch_order import BatchConfig, Batches
 from regard.data.text_store import TextStore
 from regard.errors import UserError
 from regard.text.vocab import BOS, MASK, PAD, SPECIALS

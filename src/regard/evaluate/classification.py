@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.corpus import Corpus
+from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 from regard.evaluate.result import TestResult, describe_problems
 from regard.pipelines.classifier import Classifier

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.alignment.aligner import Aligner
+from regard.alignment.from_attention import Aligner
 from regard.data.builtin.grammar_corpus import green_witch
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, GridPlot, matrix, step, table

@@ -6,7 +6,7 @@ from itertools import islice
 
 import torch
 
-from regard.alignment.aligner import Aligner
+from regard.alignment.from_attention import Aligner
 from regard.data.batch import collate_sources
 from regard.errors import UserError
 from regard.models import GenerativeModel

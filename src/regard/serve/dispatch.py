@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 from fastapi import Request
 
 from regard.pipelines.base import Pipeline
+from regard.serve.batch_queue import Job, JobQueue
 from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
-from regard.serve.queue import Job, JobQueue
 from regard.serve.registry import OtherT, Registry, ServedModel
 from regard.text.tokenizer import Tokenizer
 

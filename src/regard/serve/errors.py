@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
-from regard.serve.queue import JobTimeout, QueueFull
+from regard.serve.batch_queue import JobTimeout, QueueFull
 from regard.serve.schemas.base import ProblemDetails
 
 _MAX_DETAIL = 200  # characters

@@ -12,7 +12,7 @@ from regard.pipelines.translator import Translation, Translator
 from regard.search.decode import DecodeConfig
 from regard.search.protocols import SearchStep
 from regard.search.search_tree import SearchTree
-from regard.serve.queue import QueuedJob
+from regard.serve.batch_queue import QueuedJob
 from regard.serve.registry import ServedModel
 
 Report = Callable[[str], None]

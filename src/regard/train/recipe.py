@@ -12,7 +12,7 @@ from regard import models
 from regard.bundle import TaskName
 from regard.config import Config, merge, overrides, read_yaml
 from regard.data.batch import padded_length
-from regard.data.batching import BatchConfig
+from regard.data.batch_order import BatchConfig
 from regard.errors import UserError
 from regard.evaluate.validation import ValidConfig
 from regard.models import ModelConfig

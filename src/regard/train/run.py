@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from regard import models
-from regard.alignment.aligner import Aligner
+from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle
 from regard.config import read_yaml
 from regard.errors import UserError

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.data.batching import Batches, StreamPosition
+from regard.data.batch_order import Batches, StreamPosition
 from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
 from regard.models import Model

@@ -6,9 +6,9 @@ import pytest
 
 from regard.data.builtin.datasets import DatasetOptions, write_dataset
 from regard.data.builtin.shapes import IMAGE_SIZE, generate_scenes
-from regard.data.corpus import Corpus
 from regard.data.image_store import read_captions
 from regard.data.images import load_image
+from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 from tests.cli.command import failed_in_one_line, regard
 

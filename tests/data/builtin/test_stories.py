@@ -6,7 +6,7 @@ import pytest
 
 from regard.data.builtin import lexicon as lex
 from regard.data.builtin.stories import N_ACTIONS, N_SENTENCES, Story, generate_stories
-from regard.data.corpus import Corpus
+from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 from tests.cli.command import regard
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
 
-from regard.alignment.markup import MarkupTransfer
+from regard.alignment.transfer import MarkupTransfer
 from regard.pipelines.translator import Translation, Translator
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
@@ -22,7 +22,7 @@ from regard.serve.schemas.libretranslate import (
     LibreTranslateRequest,
     LibreTranslateResponse,
 )
-from regard.text.tags import TaggedText
+from regard.text.markup import TaggedText
 
 LANGUAGE_NAMES = {
     "en": "English",

@@ -12,11 +12,11 @@ from fastapi.responses import StreamingResponse
 from regard.pipelines.base import Pipeline
 from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Translation, Translator
+from regard.serve.batch_queue import Job
 from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
 from regard.serve.errors import ApiError, as_api_error
 from regard.serve.jobs import Continuation, GenerationJob, Report, TranslationJob
 from regard.serve.openapi_document import ERRORS, event_stream
-from regard.serve.queue import Job
 from regard.serve.registry import ServedModel
 from regard.serve.schemas import openai as schemas
 from regard.serve.schemas.base import ResponseBody, limited_route

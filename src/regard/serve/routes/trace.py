@@ -15,11 +15,11 @@ from regard.models.head_mask import HeadMask
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.pipelines.base import EncodedInput, Input, Pipeline
 from regard.search.decode import DecodeConfig
+from regard.serve.batch_queue import FunctionJob, QueuedJob
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
 from regard.serve.inspect import TraceQuery, TraceResult, next_token_log_probs, run_trace, trace_head
 from regard.serve.openapi_document import ERRORS, SafetensorsResponse
-from regard.serve.queue import FunctionJob, QueuedJob
 from regard.serve.registry import ServedModel
 from regard.serve.schemas.base import limited_route
 from regard.serve.schemas.v1_requests import (

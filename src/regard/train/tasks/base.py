@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
-from regard.data.batching import Batches
+from regard.data.batch_order import Batches
 from regard.errors import UserError
 from regard.evaluate.validation import Validator
 from regard.models.encoder_only import EncoderOnlyConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from regard.data.batch import Batch, collate_labels
-from regard.data.batching import PairBatches
-from regard.data.corpus import SentencePair
+from regard.data.batch_order import PairBatches
+from regard.data.parallel_corpus import SentencePair
 from regard.errors import UserError
 from regard.evaluate.classification import label_scores
 from regard.evaluate.validation import Validation, ValidConfig, fingerprint_rows, mean_loss

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch
-from regard.data.batching import BatchConfig
+from regard.data.batch_order import BatchConfig
 from regard.data.text_batches import MaskedBatches, TextBatches
 from regard.data.text_files import ParsedText, TextFiles
 from regard.data.text_store import TextStore, open_text

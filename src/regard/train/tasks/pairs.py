@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.corpus import Corpus, ParsedCorpus, SentencePair
 from regard.data.pair_store import PairStore, open_store
+from regard.data.parallel_corpus import Corpus, ParsedCorpus, SentencePair
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, collate
-from regard.data.batching import PairBatches, plan
+from regard.data.batch_order import PairBatches, plan
 from regard.data.pair_store import PairStore
 from regard.data.word_alignments import AlignmentGuide
 from regard.evaluate.validation import GenerationValidator

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from regard.alignment.align import intersect_links
-from regard.alignment.aligner import Aligner, format_links
+from regard.alignment.from_attention import Aligner, format_links
+from regard.alignment.sentence_pairs import intersect_links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.corpus import Corpus
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import DataFile, fingerprint_files
+from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 
 

@@ -6,7 +6,7 @@ from itertools import tee
 
 from regard.models.record import AttentionRecord
 from regard.pipelines.translator import Candidate, Translation, Translator
-from regard.text.tags import TaggedText
+from regard.text.markup import TaggedText
 from regard.text.words import is_unknown, join_pieces, word_indices
 
 

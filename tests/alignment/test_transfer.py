@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from regard.alignment.aligner import Aligner
-from regard.alignment.markup import MarkupTransfer
+from regard.alignment.from_attention import Aligner
+from regard.alignment.transfer import MarkupTransfer
 from regard.pipelines.translator import Candidate, Translation
-from tests.alignment.test_aligner import make_record
+from tests.alignment.test_from_attention import make_record
 
 
 class FakeTranslator:

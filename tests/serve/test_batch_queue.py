@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from regard.serve.batch_queue import FunctionJob, JobQueue, JobTimeout, QueuedJob, QueueFull
 from regard.serve.limits import Limits
-from regard.serve.queue import FunctionJob, JobQueue, JobTimeout, QueuedJob, QueueFull
 
 LIMITS = Limits(queue=3, queue_seconds=0.3, linger_seconds=0.05)
 PATIENT = LIMITS.model_copy(update={"queue_seconds": 5.0})

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from regard.text.tags import TaggedText
+from regard.text.markup import TaggedText
 
 # Translation of "the green witch arrived", and the source word of each of its words
 WORDS, SOURCE_WORDS = ["la", "sorcière", "verte", "est", "arrivée"], [0, 2, 1, 3, 3]
