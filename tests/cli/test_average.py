@@ -12,5 +12,5 @@ def test_the_mean_of_checkpoints_is_a_model(toy_run: Path, tmp_path: Path, error
     card = (tmp_path / "mean" / "README.md").read_text()
     assert "| weights | the mean" in card and "kept:" not in card and "BLEU" not in card
     assert regard("translate", tmp_path / "mean", "--text", "a b", "--beam", 1).returncode == 0
-    assert "ask for fewer" in error_line("average", toy_run, "--last", 50, "--out", tmp_path / "x")
+    assert "choose fewer" in error_line("average", toy_run, "--last", 50, "--out", tmp_path / "x")
     assert "--last K or --best K" in error_line("average", toy_run)

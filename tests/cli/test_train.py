@@ -57,9 +57,9 @@ def test_errors_are_one_line_and_write_nothing(toy_run: Path, tmp_path: Path, er
         ([*files[:2], "--out", out, "--recipe", "bse"], "base"),
         ([*files[:2], "--out", out, "--languages", "enfr"], "en-fr"),
         ([*files[:2], "--out", out, "--config", short], "mapping"),
-        ([*files[:2], "--out", toy_run], "holds a run already"),
-        ([*files[:2], "--out", short / "x"], "cannot be made a folder"),
-        ([*files[:2], "--out", other_files], "not of a run"),
+        ([*files[:2], "--out", toy_run], "already holds a run"),
+        ([*files[:2], "--out", short / "x"], "cannot be created"),
+        ([*files[:2], "--out", other_files], "not from a run"),
     ):
         assert message in error_line("train", *arguments), arguments
     for setting, message in (
