@@ -35,8 +35,8 @@ def explain_beam() -> Explanation:
         "search missed (`regard explain greedy`).",
         (
             f"Here no sentence may end before {_MIN_LEN} tokens, because “{join_tokens([A, EOS])}” has "
-            f"{format_product(short_probabilities)}, more than the result. Search prefers short sentences; this is why "
-            "scores are divided by a power of the length.",
+            f"{format_product(short_probabilities)}, more than the result. Short sentences win because every token "
+            "lowers the probability; this is why scores are divided by a power of the length.",
             "After a prefix that the lecture's table does not give (B, for example), the four tokens are equally "
             "likely.",
         ),

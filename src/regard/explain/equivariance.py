@@ -64,13 +64,13 @@ def _proof_steps(original: AttentionTrace, permuted: AttentionTrace, p: Tensor) 
             max_difference(permuted.q, p @ original.q),
         ),
         step(
-            "In the scores, rows and columns are permuted.",
+            "Of the scores, both the rows and the columns are permuted.",
             expr("P Q", power(brackets("P K"), "T"), "= P", brackets("Q", power("K", "T")), _P_TRANSPOSED),
             matrix("scores of P X", permuted.scores, _PERMUTED, _PERMUTED),
             max_difference(permuted.scores, p @ original.scores @ p.T),
         ),
         step(
-            "Softmax is computed row by row, so the weights are permuted in the same way.",
+            "Softmax is computed row by row, so the weights are permuted like the scores.",
             expr(apply("softmax", expr("P E", _P_TRANSPOSED)), "= P", apply("softmax", "E"), _P_TRANSPOSED),
             matrix("weights of P X", permuted.weights, _PERMUTED, _PERMUTED),
             max_difference(permuted.weights, p @ original.weights @ p.T),

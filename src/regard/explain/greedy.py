@@ -59,8 +59,8 @@ def explain_greedy_on_model(model_input: ModelInput) -> Explanation:
         (
             *_choice_steps(setup, ids, all_log_probs),
             step(
-                "The sum of the log-probabilities of all tokens, which are compared with those of the whole sentence "
-                "in one pass.",
+                "The log-probabilities of all tokens, added up. For comparison they are also computed in one pass over "
+                "the whole sentence.",
                 _LOG_SUM,
                 matrix("log P", log_prob),
                 max_difference(

@@ -63,8 +63,8 @@ def explain_heads_on_model(model_input: ModelInput) -> Explanation:
         f"The heads of the model's {call.kind} attention, layer {model_input.layer}: {model_input.short_text}",
         (
             step(f"{n} heads of width {width}.", _HEAD_WEIGHTS if is_standard else None),
-            step("The token that gets the largest weight, for each head.", table("token", names, attended, rows)),
-            step("This largest weight, averaged over the tokens.", matrix("weight", mean_of_largest, (), names)),
+            step("The token to which each head gives the largest weight.", table("token", names, attended, rows)),
+            step("This largest weight, on average.", matrix("weight", mean_of_largest, (), names)),
             *_output_steps(module, trace, call.output, rows, "largest difference from the model's own run"),
         ),
         f"{n} heads of width {width} give {n * width} numbers per token, which W_O mixes.",
@@ -132,7 +132,7 @@ def _output_steps(
             matrix("C", concatenated[0], rows),
         ),
         step(
-            "Multiply by W_O; compared with the module, which does all steps in one call.",
+            "Multiply by W_O. For comparison, the module does all of this in one call.",
             expr("Y = C", sub("W", "O")),
             matrix("Y", result[0], rows),
             max_difference(result, output, name),

@@ -81,7 +81,10 @@ def explain_cache_on_model(model_input: ModelInput) -> Explanation:
                 _NEW_OUTPUT if rows[-1][1] else None,
                 table("token read", columns, rows, unique_labels(model_input.record.read_tokens)),
             ),
-            step("All steps.", max_difference(stepwise, at_once, "largest difference from the model's own run")),
+            step(
+                "The largest difference of all steps.",
+                max_difference(stepwise, at_once, "largest difference from the model's own run"),
+            ),
         ),
         _describe_savings(sizes),
     )

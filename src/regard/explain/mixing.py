@@ -81,7 +81,7 @@ def explain_mixing_on_model(model_input: ModelInput) -> Explanation:
             ),
         ),
         "Each token is now a mixture of all tokens, with slightly more of those that are similar to it.",
-        ("Cosines of learned vectors can be negative, so dividing by the sum gives no valid weights; softmax does.",),
+        ("Cosines of learned vectors can be negative, so dividing by the sum would not give weights; softmax does.",),
     )
 
 

@@ -22,7 +22,7 @@ body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var
 h1 { font-size: 1.5rem; line-height: 1.25; }
 ol { padding-left: 1.4rem; }
 li { margin: 1.4rem 0; }
-math[display=block] { margin: .8rem 0; overflow-x: auto; overflow-y: hidden; font-size: 1.1rem; }
+math[display=block] { margin: .6rem 0; padding: .2rem 0; overflow-x: auto; overflow-y: hidden; font-size: 1.1rem; }
 .wide { overflow-x: auto; margin: .8rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; }
 caption { text-align: left; font-weight: 600; padding: .2rem 0; white-space: nowrap; }

@@ -26,7 +26,7 @@ def explain_translation() -> Explanation:
                 "A sentence pair of the built-in grammar.",
                 table("language", ("sentence",), [(pair.src,), (pair.tgt,)], ("English", "French")),
             ),
-            step("Which word is the translation of which.", matrix("gold", gold, target, source)),
+            step("Which word translates which.", matrix("gold", gold, target, source)),
         ),
         _describe_swap(pair.alignment, source, target),
         (
