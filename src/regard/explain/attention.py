@@ -35,9 +35,9 @@ from regard.nn.attention import attend, attend_fused
 from regard.nn.normalise import NORMALISERS, softmax
 from regard.nn.scores import Dot, ScaledDot
 
-WEIGHT = ((2, 2, 0, 1), (4, 2, 3, 1), (0, 2, 4, 1), (1, 4, 2, 1))
-WORDS = ((1, 2, 3, 4), (3, 2, 1, 3), (0, 1, 1, 4))
-SLIDE_QUERY = (10, 18, 15, 19)
+_W = ((2, 2, 0, 1), (4, 2, 3, 1), (0, 2, 4, 1), (1, 4, 2, 1))
+_X = ((1, 2, 3, 4), (3, 2, 1, 3), (0, 1, 1, 4))
+_SLIDE_QUERY = (10, 18, 15, 19)
 PLOT_AXES = ("attended to", "attending")
 _MAX_IN_RESULT = 12  # tokens whose largest weight the result names
 
@@ -56,12 +56,12 @@ NORMALISE_STEPS = {
 
 
 def explain_attention() -> Explanation:
-    w, x = (torch.tensor(values, dtype=torch.float64) for values in (WEIGHT, WORDS))
+    w, x = (torch.tensor(values, dtype=torch.float64) for values in (_W, _X))
     q = k = v = x @ w.T
     products, scores = Dot()(q, k), ScaledDot()(q, k)
     weights = softmax(scores, None)
     y, words, columns = weights @ v, ("x₁", "x₂", "x₃"), column_numbers(x)
-    example = " + ".join(f"{a} · {b}" for a, b in zip(WEIGHT[1], WORDS[0], strict=True))
+    example = " + ".join(f"{a} · {b}" for a, b in zip(_W[1], _X[0], strict=True))
     projections = expr(sub("q", "i"), "= W", sub("x", "i"), ",", sub("k", "j"), "= W", sub("x", "j"))
     mixture = " + ".join(f"{a:.3f} v{i}" for a, i in zip(weights[0].tolist(), "₁₂₃", strict=True))
     return Explanation(
@@ -99,10 +99,10 @@ def explain_attention() -> Explanation:
 
 
 def _slide_correction(q: Tensor, k: Tensor) -> str:
-    slide = torch.tensor(SLIDE_QUERY, dtype=q.dtype)
+    slide = torch.tensor(_SLIDE_QUERY, dtype=q.dtype)
     shown, correct = (format_number(float(Dot()(row[None], k[None]))) for row in (slide, q))
     query = ", ".join(f"{value:.0f}" for value in q.tolist())
-    return f"The slide shows q₁ = {list(SLIDE_QUERY)} and q₁ · k₂ = {shown}; W x₁ is [{query}], which gives {correct}."
+    return f"The slide shows q₁ = {list(_SLIDE_QUERY)} and q₁ · k₂ = {shown}; W x₁ is [{query}], which gives {correct}."
 
 
 def explain_attention_on_model(model_input: ModelInput) -> Explanation:

@@ -11,8 +11,8 @@ from regard.nn.attention import AttentionTrace, attend_traced
 from regard.nn.normalise import divide_by_sum, softmax
 from regard.nn.scores import Cosine
 
-SLIDE_BY_SUM = (0.57, 0.43)
-SLIDE_BY_SOFTMAX = (0.15, 0.15, 0.5, 0.5)
+_SLIDE_BY_SUM = (0.57, 0.43)
+_SLIDE_BY_SOFTMAX = (0.15, 0.15, 0.5, 0.5)
 
 _MIXTURE = expr(sub("y", "i"), "=", sum_over("j", sub("α", "i j"), sub("x", "j")))
 
@@ -53,7 +53,7 @@ def explain_mixing() -> Explanation:
 
 def _slide_corrections(rounded: Tensor, by_sum: AttentionTrace, by_softmax: AttentionTrace) -> tuple[str, str]:
     """Notes on numbers that are wrong on the slides"""
-    slide = " and ".join(map(str, SLIDE_BY_SUM))
+    slide = " and ".join(map(str, _SLIDE_BY_SUM))
     with_rounding, exact = (
         " and ".join(f"{w:.3f}" for w in row[:2].tolist()) for row in (rounded[0], by_sum.weights[0])
     )
@@ -61,8 +61,8 @@ def _slide_corrections(rounded: Tensor, by_sum: AttentionTrace, by_softmax: Atte
     return (
         f"By the sum, a slide shows {slide} for Orange; the correct weights are {with_rounding} with cosines rounded "
         f"to two decimals, and {exact} without rounding.",
-        f"By softmax, a slide shows {', '.join(map(str, SLIDE_BY_SOFTMAX))} for And, which add up to "
-        f"{format_number(sum(SLIDE_BY_SOFTMAX))} instead of 1; the correct weights are {correct}.",
+        f"By softmax, a slide shows {', '.join(map(str, _SLIDE_BY_SOFTMAX))} for And, which add up to "
+        f"{format_number(sum(_SLIDE_BY_SOFTMAX))} instead of 1; the correct weights are {correct}.",
     )
 
 

@@ -37,7 +37,9 @@ class Topic:
 
 TOPICS = (
     Topic("dot", ("W1",), "the dot product of two vectors", explain_dot, explain_dot_on_model),
-    Topic("cosine", ("W2",), "how similar words are, whatever their length", explain_cosine, explain_cosine_on_model),
+    Topic(
+        "cosine", ("W2",), "how similar two vectors are, whatever their length", explain_cosine, explain_cosine_on_model
+    ),
     Topic("mixing", ("W3", "W4"), "a word becomes a mixture of its sentence", explain_mixing, explain_mixing_on_model),
     Topic(
         "attention", ("W5",), "queries, keys, scores, weights, output", explain_attention, explain_attention_on_model

@@ -6,7 +6,7 @@ from regard.explain.model_input import ModelInput
 from regard.explain.number_format import format_number
 from regard.train.optim import OptimConfig, learning_rate
 
-D_MODEL, WARMUPS, LAST_UPDATE = 512, (4000, 8000), 20_000
+_D_MODEL, _WARMUPS, _LAST_UPDATE = 512, (4000, 8000), 20_000
 _N_POINTS = 400  # of a curve
 _PLOT_AXES = ("update", "learning rate")
 _MINIMUM = apply("min", power("step", "−½"), expr("step ·", power("warmup", "−3/2")))
@@ -20,10 +20,10 @@ _DECAYS = {
 
 
 def explain_warmup() -> Explanation:
-    configs = {f"{D_MODEL}:{n}": OptimConfig(warmup=n) for n in WARMUPS}
-    updates = (1, 100, 1000, *WARMUPS, LAST_UPDATE)
-    rates = [[learning_rate(config, n, LAST_UPDATE, D_MODEL) for config in configs.values()] for n in updates]
-    peaks = {label: learning_rate(config, config.warmup, LAST_UPDATE, D_MODEL) for label, config in configs.items()}
+    configs = {f"{_D_MODEL}:{n}": OptimConfig(warmup=n) for n in _WARMUPS}
+    updates = (1, 100, 1000, *_WARMUPS, _LAST_UPDATE)
+    rates = [[learning_rate(config, n, _LAST_UPDATE, _D_MODEL) for config in configs.values()] for n in updates]
+    peaks = {label: learning_rate(config, config.warmup, _LAST_UPDATE, _D_MODEL) for label, config in configs.items()}
     first, second = peaks.values()
     return Explanation(
         "The learning rate rises during warm-up, then falls",
@@ -32,7 +32,7 @@ def explain_warmup() -> Explanation:
                 "The rate rises linearly during warm-up, then falls with the inverse square root of the update.", _RATE
             ),
             step(
-                f"For d_model = {D_MODEL} and two lengths of warm-up.",
+                f"For d_model = {_D_MODEL} and two lengths of warm-up.",
                 matrix("update", rates, [f"{n:,}" for n in updates], list(configs)),
             ),
             step(
@@ -43,7 +43,9 @@ def explain_warmup() -> Explanation:
         ),
         f"{'; '.join(f'{label} peaks at {peak:.6f}' for label, peak in peaks.items())}. Doubling the warm-up makes the "
         f"peak {format_number(first / second)} times lower.",
-        plot=LinePlot({label: _curve(config, LAST_UPDATE, D_MODEL) for label, config in configs.items()}, *_PLOT_AXES),
+        plot=LinePlot(
+            {label: _curve(config, _LAST_UPDATE, _D_MODEL) for label, config in configs.items()}, *_PLOT_AXES
+        ),
     )
 
 
