@@ -1,4 +1,4 @@
-"""A real server on a real socket, in a thread of this process."""
+"""A server on a real socket, in a thread of this process."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from regard.serve.registry import Registry
 def serving(
     models: dict[str, Path], limits: Limits | None = None, token: str | None = None
 ) -> Iterator[tuple[str, FastAPI]]:
-    """(its address, the application)"""
+    """Run a server with these models; yield its address and the application."""
     registry = Registry.open([Path(f"{name}={folder}") for name, folder in models.items()], "cpu")
     app = make_app(registry, Access(frozenset({"127.0.0.1"}), token), limits)
     server = uvicorn.Server(

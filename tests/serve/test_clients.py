@@ -1,4 +1,4 @@
-"""Clients that others wrote work unchanged against the running server."""
+"""Clients of LibreTranslate and OpenAI work unchanged with the running server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +10,6 @@ from openai import OpenAI
 
 import regard as library
 from tests.serve.live import serving
-from tests.serve.models import toy_models
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return toy_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
@@ -24,22 +18,22 @@ def server(models: dict[str, Path]) -> Iterator[str]:
         yield address
 
 
-def translated(models: dict[str, Path], text: str) -> str:
+def expected_translation(models: dict[str, Path], text: str) -> str:
     return library.load(models["toy"]).translate([text])[0].text  # type: ignore[union-attr]
 
 
 def test_libretranslate(server: str, models: dict[str, Path]) -> None:
     client = LibreTranslateAPI(f"{server}/")
-    assert client.translate("a b c", "src", "tgt") == translated(models, "a b c")
+    assert client.translate("a b c", "src", "tgt") == expected_translation(models, "a b c")
     assert {row["code"] for row in client.languages()} == {"src", "tgt"}
     assert client.detect("a b c") == [{"confidence": 100.0, "language": "src"}]
 
 
-def test_what_libretranslate_promises(server: str, models: dict[str, Path]) -> None:
+def test_libretranslate_requests_and_errors(server: str, models: dict[str, Path]) -> None:
     with httpx.Client(base_url=server) as client:
         pair = {"source": "src", "target": "tgt"}
         several = client.post("/translate", json={"q": ["a b", "c"], **pair}).json()["translatedText"]
-        assert several == [translated(models, "a b"), translated(models, "c")]
+        assert several == [expected_translation(models, "a b"), expected_translation(models, "c")]
         missing = client.post("/translate", json=pair)
         assert (missing.status_code, missing.json()["error"]) == (400, "Invalid request: missing q parameter")
         unknown = client.post("/translate", json={"q": "a", "source": "src", "target": "zz"})
@@ -48,10 +42,10 @@ def test_what_libretranslate_promises(server: str, models: dict[str, Path]) -> N
             assert client.request(method, path).status_code == 405
         assert client.get("/health").json() == {"status": "ok"}
         assert set(client.get("/languages").json()[0]) == {"code", "name", "targets"}
-        marked = client.post("/translate", json={"q": "<b>a</b> b", "format": "html", **pair}).json()["translatedText"]
-        assert marked.count("<b>") == marked.count("</b>") >= 1
-        auto = client.post("/translate", data={"q": "a b", "source": "auto", "target": "tgt"}).json()
-        assert auto["translatedText"] == several[0]
+        tagged = client.post("/translate", json={"q": "<b>a</b> b", "format": "html", **pair}).json()["translatedText"]
+        assert tagged.count("<b>") == tagged.count("</b>") >= 1
+        any_source = client.post("/translate", data={"q": "a b", "source": "auto", "target": "tgt"}).json()
+        assert any_source["translatedText"] == several[0]
 
 
 def test_openai(server: str, models: dict[str, Path]) -> None:
@@ -64,8 +58,8 @@ def test_openai(server: str, models: dict[str, Path]) -> None:
     assert whole.usage.prompt_tokens == 2
     pieces = [chunk.choices[0].text for chunk in client.completions.create(**options, stream=True)]  # type: ignore[call-overload]
     assert "".join(pieces) == whole.choices[0].text
-    asked = {"model": "toy", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "a b c"}]}
-    chat = client.chat.completions.create(**asked)  # type: ignore[call-overload]
-    assert chat.choices[0].message.content == translated(models, "a b c")
-    said = client.chat.completions.create(**asked, stream=True)  # type: ignore[call-overload]
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in said) == translated(models, "a b c")
+    messages = {"model": "toy", "messages": [{"role": "system", "content": "x"}, {"role": "user", "content": "a b c"}]}
+    chat = client.chat.completions.create(**messages)  # type: ignore[call-overload]
+    assert chat.choices[0].message.content == expected_translation(models, "a b c")
+    chunks = client.chat.completions.create(**messages, stream=True)  # type: ignore[call-overload]
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == expected_translation(models, "a b c")

@@ -11,7 +11,7 @@ from fastapi.staticfiles import StaticFiles
 
 from regard import __version__
 from regard.serve.dispatch import Dispatcher
-from regard.serve.errors import InternalErrors, add_error_handlers
+from regard.serve.errors import add_error_handlers
 from regard.serve.guard import Access, Guard
 from regard.serve.limits import Limits
 from regard.serve.openapi_document import add_document
@@ -43,7 +43,6 @@ def make_app(registry: Registry, access: Access, limits: Limits | None = None) -
     app.include_router(libretranslate.router(dispatcher))
     if STATIC.is_dir():
         _add_page(app)
-    app.add_middleware(InternalErrors)
     app.add_middleware(Guard, access=access, limits=limits)
     return app
 

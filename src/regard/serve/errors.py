@@ -9,7 +9,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
 from regard.serve.batch_queue import JobTimeout, QueueFull
@@ -51,29 +50,6 @@ def as_api_error(error: BaseException) -> ApiError:
     request_id = secrets.token_hex(8)
     _log.error("internal error, request id %s", request_id, exc_info=error)
     return ApiError(500, "Internal error", f"internal error; its request id in the server's log is {request_id}")
-
-
-class InternalErrors:
-    """Middleware that logs unexpected errors and answers with status 500."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self.app(scope, receive, send_and_note)
-        except Exception as error:
-            response = as_api_error(error).response()
-            if started:  # too late to answer; the server closes the connection
-                raise
-            await response(scope, receive, send)
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-"""Checks before any route: host name, access token, size and time of the body."""
+"""Around all routes: checks of host name, access token and body before, headers and unexpected errors after."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serve.errors import ApiError
+from regard.serve.errors import ApiError, as_api_error
 from regard.serve.limits import Limits
 
 PUBLIC_PATHS = ("/healthz", "/readyz", "/health")
@@ -40,7 +40,7 @@ class Access:
 
 
 class Guard:
-    """Middleware that refuses a request unless `Access` and `Limits` allow it."""
+    """Middleware that refuses a request unless `Access` and `Limits` allow it, and answers unexpected errors."""
 
     def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
         self.app = app
@@ -53,20 +53,22 @@ class Guard:
             await self.app(scope, receive, send)
         if scope["type"] != "http":  # there are no web sockets here
             return
-        send = _with_headers(send)
+        sender = SenderWithHeaders(send)
         try:
             headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
             self._check_host(headers)
             if scope["path"] not in PUBLIC_PATHS:
                 if (login := self._login(scope)) is not None:
-                    await login(scope, receive, send)
+                    await login(scope, receive, sender)
                     return
                 self._check_token(headers)
             body = await self._read_body(headers, receive)
-        except ApiError as error:
-            await error.response()(scope, receive, send)
-            return
-        await self.app(scope, _replay(body, receive), send)
+            await self.app(scope, _replay(body, receive), sender)
+        except Exception as error:  # the application answers errors that it expects
+            response = as_api_error(error).response()
+            if sender.started:  # too late to answer; the connection is closed
+                raise
+            await response(scope, receive, sender)
 
     def _check_host(self, headers: dict[str, str]) -> None:
         host = headers.get("host", "").lower()
@@ -102,10 +104,9 @@ class Guard:
 
     async def _read_body(self, headers: dict[str, str], receive: Receive) -> bytes:
         """Read the whole body within the limits of size and time; stop reading when it is too large."""
-        too_large = ApiError(413, "Content too large", f"a request may have {self.limits.body:,} bytes")
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or len(declared) > 12 or int(declared) > self.limits.body:
-            raise too_large
+            raise self._too_large()
         body = b""
         try:
             async with asyncio.timeout(BODY_SECONDS):
@@ -115,7 +116,7 @@ class Guard:
                         raise ApiError(499, "Client closed request")
                     body += message.get("body", b"")
                     if len(body) > self.limits.body:
-                        raise too_large
+                        raise self._too_large()
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
@@ -123,6 +124,9 @@ class Guard:
         if "json" in headers.get("content-type", "").lower():
             _check_json(body)
         return body
+
+    def _too_large(self) -> ApiError:
+        return ApiError(413, "Content too large", f"a request may have {self.limits.body:,} bytes")
 
 
 def _check_json(body: bytes) -> None:
@@ -161,14 +165,17 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _with_headers(send: Send) -> Send:
-    """Return a send function that adds HEADERS to the response."""
+class SenderWithHeaders:
+    """A send function that adds HEADERS to the response, and knows whether the response has begun."""
 
-    async def send_with_headers(message: Message) -> None:
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.started = True
             present = {name for name, _ in message["headers"]}
             added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
             message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in present)]
-        await send(message)
-
-    return send_with_headers
+        await self.send(message)
