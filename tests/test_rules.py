@@ -95,6 +95,15 @@ def test_files_are_short_and_safe(path: Path) -> None:
             assert size <= 60, f"{node.name} has {size} lines"
 
 
+def test_no_two_classes_share_a_name() -> None:
+    files: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name, []).append(module_name(path))
+    assert {name: modules for name, modules in files.items() if len(modules) > 1} == {}
+
+
 def test_no_file_names_a_machine_path() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
     texts = [ROOT / name for name in tracked if Path(name).suffix in {".py", ".md", ".yaml", ".toml", ".txt", ""}]

@@ -1,15 +1,14 @@
 """Loading a model directory as the kind of pipeline that a verb needs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.pipelines.base import Pipeline
+    from regard.pipelines.load import PipelineT
     from regard.pipelines.translator import Translator
-
-    PipelineT = TypeVar("PipelineT", bound=Pipeline)
 
 
 def load_any(folder: Path, device: str | None) -> "Pipeline":
@@ -28,11 +27,9 @@ def load_translator(*folders: Path, device: str | None) -> "Translator":
 
 def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "PipelineT":
     """Load a model that must be of one kind."""
-    pipeline = load_any(folder, device)
-    if not isinstance(pipeline, kind):
-        hint = f"train one with --recipe {kind.example_recipe}"
-        raise UserError(f"{folder}: not a {kind.noun} but a {pipeline.noun}; {hint}")
-    return pipeline
+    from regard.pipelines.load import load_as
+
+    return load_as(kind, folder, device=check_device(device))
 
 
 def check_device(name: str | None) -> str | None:

@@ -10,7 +10,6 @@ from regard.errors import UserError
 from regard.explain.explanation import Explanation, GridPlot, matrix, step, table
 from regard.explain.formula import expr, sub
 from regard.explain.model_input import ModelInput, unique_labels
-from regard.pipelines.translator import Translator
 
 
 def explain_translation() -> Explanation:
@@ -38,21 +37,24 @@ def explain_translation() -> Explanation:
 
 
 def explain_translation_on_model(model_input: ModelInput) -> Explanation:
-    if not isinstance(model_input.pipeline, Translator):
+    pipeline, text = model_input.pipeline, model_input.text or green_witch().src
+    if pipeline.noun != "translator":
         raise UserError("this model does not translate; give --model the directory of a translator")
-    [translation] = model_input.pipeline.translate([model_input.text or green_witch().src], attention=True)
-    record = translation.attention
-    if record is None or not record.cross.size:
+    encoded = pipeline.encode(text)
+    target_ids = pipeline.target_ids(encoded)
+    _, record = pipeline.trace(encoded, target_ids)
+    translation = pipeline.output_text(text, target_ids)
+    if not record.cross.size:
         raise UserError("this model has no cross attention")
-    if not translation.text:
+    if not translation:
         raise UserError("the model returned an empty translation; try another sentence")
     with_specials, words = record.mean().merge_words(specials=True), record.mean().merge_words()
     source, target = unique_labels(with_specials.source_tokens), unique_labels(with_specials.target_tokens)
     links = sorted(Aligner()(record), key=lambda link: link[1])
     n_layers, n_heads = record.cross.shape[:2]
-    tokens = [(" ".join(translation.source_tokens),), (" ".join(translation.tokens),)]
+    tokens = [(" ".join(tokens[:-1]),) for tokens in (record.source_tokens, record.target_tokens)]  # without EOS
     return Explanation(
-        f"“{translation.source}” translated by the model",
+        f"“{text}” translated by the model",
         (
             step("The source and the translation as tokens.", table("pieces", ("tokens",), tokens, _SIDES)),
             step(
@@ -67,7 +69,7 @@ def explain_translation_on_model(model_input: ModelInput) -> Explanation:
                 ),
             ),
         ),
-        f"“{translation.text}”. {_describe_swap(links, words.source_tokens, words.target_tokens)}",
+        f"“{translation}”. {_describe_swap(links, words.source_tokens, words.target_tokens)}",
         ("Attention shows where the model reads, not why it chooses its words.",),
         GridPlot(with_specials.cross[0, 0], *_SIDES, target, source),
     )

@@ -52,6 +52,14 @@ class EncodedInput:
 
 
 @dataclass(frozen=True)
+class ImageSize:
+    """The images that a captioner reads: pixels and regions per side"""
+
+    pixels: int
+    regions: int
+
+
+@dataclass(frozen=True)
 class AttentionSite:
     """Where a model has attention: how many layers and heads of one kind, and whether it sees earlier tokens only"""
 
@@ -141,6 +149,11 @@ class Pipeline:
     def output_text(self, source: str, target_ids: Sequence[int]) -> str:
         """Return the output of the model for `source` as text."""
         return self.decode_target(target_ids)
+
+    @property
+    def image_size(self) -> ImageSize | None:
+        """Size of the images that the model reads; None: it reads text"""
+        return None
 
     def thumbnail(self, source: Input, size: int) -> ImageArray | None:
         """Return an image file as a square image of `size` pixels per side; None for a text."""

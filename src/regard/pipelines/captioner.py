@@ -15,7 +15,7 @@ from regard.models import Model
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.image_encoder import ImageEncoder
 from regard.models.record import AttentionRecord
-from regard.pipelines.base import EncodedInput, Input, Pipeline, check_hypotheses
+from regard.pipelines.base import EncodedInput, ImageSize, Input, Pipeline, check_hypotheses
 from regard.search.decode import DecodeConfig, decode
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
@@ -97,6 +97,10 @@ class Captioner(Pipeline):
     @property
     def max_input_tokens(self) -> int | None:
         return None
+
+    @property
+    def image_size(self) -> ImageSize:
+        return ImageSize(self.size, self.n_regions)
 
     def thumbnail(self, source: Input, size: int) -> ImageArray | None:
         """Return an image file at another size than the model reads; an array is returned as it is."""

@@ -1,6 +1,7 @@
 """Loads a model directory as the pipeline for its task."""
 
 from pathlib import Path
+from typing import TypeVar
 
 from regard.bundle import Bundle
 from regard.errors import UserError
@@ -11,6 +12,8 @@ from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Translator
 from regard.search.ensemble import Ensemble
+
+PipelineT = TypeVar("PipelineT", bound=Pipeline)
 
 
 def load(
@@ -48,12 +51,18 @@ def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translato
     return Translator(model, bundle.tokenizers, bundle.decode, torch_device, bundle.alignment)
 
 
+def load_as(kind: type[PipelineT], folder: str | Path, *more: str | Path, device: str | None = None) -> PipelineT:
+    """Like `load`, but refuse a pipeline of another kind."""
+    pipeline: Pipeline = load(folder, *more, device=device)
+    if not isinstance(pipeline, kind):
+        hint = f"train one with --recipe {kind.example_recipe}"
+        raise UserError(f"{folder}: not a {kind.noun} but a {pipeline.noun}; {hint}")
+    return pipeline
+
+
 def load_translator(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
     """Like `load`, but refuse anything that is not a translator."""
-    pipeline: Pipeline = load(folder, *more, device=device)
-    if not isinstance(pipeline, Translator):
-        raise UserError(f"{folder}: not a translator but a {pipeline.noun}")
-    return pipeline
+    return load_as(Translator, folder, *more, device=device)
 
 
 def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | None) -> Translator:

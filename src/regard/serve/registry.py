@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from regard.bundle import Bundle
 from regard.errors import UserError
@@ -13,32 +13,22 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.encoder_only import EncoderOnly
 from regard.models.rnn import RnnDecoder
 from regard.pipelines.base import Pipeline
-from regard.pipelines.captioner import Captioner
 from regard.pipelines.load import pipeline_from_bundle
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-PipelineT = TypeVar("PipelineT", bound=Pipeline, covariant=True)
+ServedT = TypeVar("ServedT", bound=Pipeline, covariant=True)
 OtherT = TypeVar("OtherT", bound=Pipeline)
 
 
-class ImageSize(NamedTuple):
-    """The images that a captioner reads: pixels and regions per side."""
-
-    pixels: int
-    regions: int
-
-
 @dataclass(frozen=True)
-class ServedModel(Generic[PipelineT]):
+class ServedModel(Generic[ServedT]):
     """A pipeline with the name under which it is served."""
 
     name: str
-    pipeline: PipelineT
+    pipeline: ServedT
     languages: tuple[str, str]
     n_parameters: int
     examples: tuple[str, ...] = ()
-    image_size: ImageSize | None = None
-    """Size of the images that the model reads; None if it reads text"""
 
     def narrow(self, kind: type[OtherT]) -> "ServedModel[OtherT] | None":
         """Return this model typed as a pipeline of that class; None if it is another."""
@@ -47,7 +37,7 @@ class ServedModel(Generic[PipelineT]):
     @property
     def architecture(self) -> str:
         """rnn, encdec, decoder, encoder or caption"""
-        if self.image_size is not None:
+        if self.pipeline.image_size is not None:
             return "caption"
         match self.pipeline.traced_model:
             case EncoderOnly():
@@ -90,5 +80,4 @@ def _load(name: str, folder: Path, device: str | None) -> ServedModel[Pipeline]:
     bundle = Bundle.load(folder)
     n_parameters = sum(p.numel() for p in bundle.model.parameters())
     pipeline = pipeline_from_bundle(bundle, device)
-    image = ImageSize(pipeline.size, pipeline.n_regions) if isinstance(pipeline, Captioner) else None
-    return ServedModel(name, pipeline, bundle.languages, n_parameters, bundle.examples, image)
+    return ServedModel(name, pipeline, bundle.languages, n_parameters, bundle.examples)

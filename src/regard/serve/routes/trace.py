@@ -117,7 +117,7 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
 
 def _trace_query(served: ServedModel[Pipeline], body: TraceRequest) -> TraceQuery:
     encoded, prefix, head_mask = _model_input(served, body)
-    if not encoded.src_ids and not prefix and served.image_size is None:
+    if not encoded.src_ids and not prefix and served.pipeline.image_size is None:
         raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
     if body.target is not None and not body.target:
         raise ApiError(422, "Invalid request", "the target is empty; give at least one id, or leave it out")
@@ -160,7 +160,7 @@ def _model_input(
 
 def _source(served: ServedModel[Pipeline], body: InspectRequest) -> Input:
     """Return the text or, for a captioner, the image. The client has scaled it: no image file is opened here."""
-    if served.image_size is None:
+    if served.pipeline.image_size is None:
         if body.pixels is not None:
             raise ApiError(422, "Invalid request", "this model reads text, not images")
         return body.text
@@ -168,7 +168,7 @@ def _source(served: ServedModel[Pipeline], body: InspectRequest) -> Input:
         pixels = base64.b64decode(body.pixels or "", validate=True)
     except ValueError:
         pixels = b""
-    side = served.image_size.pixels
+    side = served.pipeline.image_size.pixels
     if len(pixels) != 3 * side**2:
         raise ApiError(422, "Invalid request", f"pixels must be {side} × {side} × 3 bytes in base64")
     return np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3).copy()

@@ -45,7 +45,7 @@ class ModelInfo(ResponseBody):
 
     @classmethod
     def of(cls, served: ServedModel[Pipeline]) -> "ModelInfo":
-        pipeline, image = served.pipeline, served.image_size
+        pipeline, image = served.pipeline, served.pipeline.image_size
         config = pipeline.decode_config
         return cls.model_validate(
             {
