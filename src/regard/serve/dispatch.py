@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
 from fastapi import Request
 
 from regard.pipelines.base import Pipeline
-from regard.serve.batch_queue import Job, JobQueue
+from regard.serve.batch_queue import Job, JobQueue, R
 from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
 from regard.serve.registry import OtherT, Registry, ServedModel
 from regard.text.tokenizer import Tokenizer
 
-R = TypeVar("R")
 _POLL_SECONDS = 0.05  # between two checks whether the client is still connected
 
 

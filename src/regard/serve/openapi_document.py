@@ -5,15 +5,26 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from regard.serve.schemas.base import ProblemDetails, ResponseBody
+from regard.serve.schemas.base import ProblemDetails, RequestBody, ResponseBody
+from regard.serve.schemas.libretranslate import DetectRequest, LibreTranslateRequest
 from regard.serve.schemas.openai import ChatChunk, CompletionChunk, StreamError
 from regard.serve.schemas.v1_responses import FailedEvent, SaidEvent
 
 _REFERENCE = "#/components/schemas/{model}"
-_ADDED = (ProblemDetails, SaidEvent, FailedEvent, CompletionChunk, ChatChunk, StreamError)
-"""Bodies that FastAPI does not find: errors and streamed events"""
+_ADDED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
+    (LibreTranslateRequest, "validation"),
+    (DetectRequest, "validation"),
+    (ProblemDetails, "serialization"),
+    (SaidEvent, "serialization"),
+    (FailedEvent, "serialization"),
+    (CompletionChunk, "serialization"),
+    (ChatChunk, "serialization"),
+    (StreamError, "serialization"),
+]
+"""Bodies that FastAPI does not find in the routes: forms, errors and streamed events"""
 
 Responses = dict[int | str, dict[str, Any]]
 ERRORS: Responses = {
@@ -37,13 +48,20 @@ def event_stream(description: str, *bodies: type[ResponseBody]) -> Responses:
     return {200: {"description": "The whole response, or with `stream` server-sent events", "content": content}}
 
 
+def form_or_json(body: type[RequestBody]) -> dict[str, Any]:
+    """Describe a request whose body is JSON or a form (`openapi_extra` of a route)."""
+    schema = {"schema": {"$ref": _REFERENCE.format(model=body.__name__)}}
+    content = {"application/json": schema, "application/x-www-form-urlencoded": schema}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def add_document(app: FastAPI) -> None:
-    """Make `app.openapi` describe errors and streamed events too."""
+    """Make `app.openapi` describe forms, errors and streamed events too."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            _, added = models_json_schema([(body, "serialization") for body in _ADDED], ref_template=_REFERENCE)
+            _, added = models_json_schema(_ADDED, ref_template=_REFERENCE)
             schemas = app.openapi_schema["components"]["schemas"]
             app.openapi_schema["components"]["schemas"] = dict(sorted({**added["$defs"], **schemas}.items()))
         return app.openapi_schema

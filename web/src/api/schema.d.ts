@@ -601,6 +601,17 @@ export interface components {
             /** Length Penalty */
             length_penalty: number;
         };
+        /**
+         * DetectRequest
+         * @description Sent as JSON or as a form. Unknown fields are ignored.
+         */
+        DetectRequest: {
+            /**
+             * Q
+             * @description A text or a list of texts
+             */
+            q: string | string[];
+        };
         /** DetectedLanguage */
         DetectedLanguage: {
             /** Confidence */
@@ -688,11 +699,35 @@ export interface components {
              */
             targets: string[];
         };
+        /**
+         * LibreTranslateRequest
+         * @description Sent as JSON or as a form. Unknown fields are ignored.
+         */
+        LibreTranslateRequest: {
+            /**
+             * Q
+             * @description A text or a list of texts
+             */
+            q: string | string[];
+            /**
+             * Source
+             * @description Code of the language, or auto
+             */
+            source: string;
+            /** Target */
+            target: string;
+            /**
+             * Format
+             * @description text or html
+             * @default text
+             */
+            format?: string;
+        };
         /** LibreTranslateResponse */
         LibreTranslateResponse: {
             /**
              * Translatedtext
-             * @description A list if the request had a list
+             * @description A list if the request has a list
              */
             translatedText: string | string[];
         };
@@ -1649,18 +1684,8 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    q: string | string[];
-                    source: string;
-                    target: string;
-                    format?: string;
-                };
-                "application/x-www-form-urlencoded": {
-                    q: string | string[];
-                    source: string;
-                    target: string;
-                    format?: string;
-                };
+                "application/json": components["schemas"]["LibreTranslateRequest"];
+                "application/x-www-form-urlencoded": components["schemas"]["LibreTranslateRequest"];
             };
         };
         responses: {
@@ -1702,12 +1727,8 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": {
-                    q: string | string[];
-                };
-                "application/x-www-form-urlencoded": {
-                    q: string | string[];
-                };
+                "application/json": components["schemas"]["DetectRequest"];
+                "application/x-www-form-urlencoded": components["schemas"]["DetectRequest"];
             };
         };
         responses: {

@@ -3,7 +3,6 @@
 import html
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
@@ -13,11 +12,13 @@ from regard.pipelines.translator import Translation, Translator
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
 from regard.serve.jobs import TranslationJob
-from regard.serve.openapi_document import ERRORS
+from regard.serve.openapi_document import ERRORS, form_or_json
 from regard.serve.registry import ServedModel
+from regard.serve.schemas.base import Body
 from regard.serve.schemas.health import HealthResponse
 from regard.serve.schemas.libretranslate import (
     DetectedLanguage,
+    DetectRequest,
     LanguageInfo,
     LibreTranslateRequest,
     LibreTranslateResponse,
@@ -46,11 +47,12 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         targets = {code: [s.languages[1] for s in translators if s.languages[0] == code] for code in codes}
         return [LanguageInfo(code=c, name=LANGUAGE_NAMES.get(c, c), targets=targets[c]) for c in codes]
 
-    @routes.post("/translate", openapi_extra=_describe_body("q", "source", "target", "format"))
+    @routes.post("/translate", openapi_extra=form_or_json(LibreTranslateRequest))
     async def translate(request: Request) -> LibreTranslateResponse:
         """Translate one text or a list. With format "html", tags stay at the words that they mark."""
-        body = await _read_body(request)
-        _check_texts(body, dispatcher.limits.texts)
+        body = await _read_body(request, LibreTranslateRequest)
+        if len(body.texts) > (most := dispatcher.limits.texts):
+            raise _invalid(f"at most {most} texts per request")
         served = _find_translator(translators, body.source, body.target)
         for text in body.texts:
             dispatcher.check_text(served, text)
@@ -66,11 +68,10 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         ]
         return LibreTranslateResponse(translatedText=results[0] if isinstance(body.q, str) else results)
 
-    @routes.post("/detect", openapi_extra=_describe_body("q"))
+    @routes.post("/detect", openapi_extra=form_or_json(DetectRequest))
     async def detect(request: Request) -> list[DetectedLanguage]:
         """Return the source language if all translators have the same one."""
-        if not (await _read_body(request)).q:
-            raise _invalid("missing q parameter")
+        await _read_body(request, DetectRequest)
         sources = list(dict.fromkeys(served.languages[0] for served in translators))
         if not sources:
             raise ApiError(501, "Not implemented", "this server has no translator")
@@ -85,20 +86,11 @@ def router(dispatcher: Dispatcher) -> APIRouter:
     return routes
 
 
-def _describe_body(*names: str) -> dict[str, Any]:
-    """Describe fields that come as a form or as JSON, for the OpenAPI document."""
-    properties: dict[str, Any] = {name: {"type": "string"} for name in names}
-    properties["q"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-    schema = {"type": "object", "properties": properties, "required": [name for name in names if name != "format"]}
-    media_types = ("application/json", "application/x-www-form-urlencoded")
-    return {"requestBody": {"required": True, "content": {name: {"schema": schema} for name in media_types}}}
-
-
 def _invalid(reason: str) -> ApiError:
     return ApiError(400, "Invalid request", f"Invalid request: {reason}")
 
 
-async def _read_body(request: Request) -> LibreTranslateRequest:
+async def _read_body(request: Request, kind: type[Body]) -> Body:
     """Read JSON, a form or a query; LibreTranslate's clients send any of them."""
     content_type = request.headers.get("content-type", "").lower()
     try:
@@ -112,18 +104,13 @@ async def _read_body(request: Request) -> LibreTranslateRequest:
         raise _invalid("the body cannot be read") from None
     if not isinstance(fields, dict):
         raise _invalid("the body is not an object")
+    if not fields.get("q"):
+        raise _invalid("missing q parameter")
     try:
-        return LibreTranslateRequest.model_validate({**fields, "q": fields.get("q") or ""})
-    except ValidationError:
-        raise _invalid("q must be text, or a list of texts") from None
-
-
-def _check_texts(body: LibreTranslateRequest, max_texts: int) -> None:
-    for name in ("q", "source", "target"):
-        if not getattr(body, name):
-            raise _invalid(f"missing {name} parameter")
-    if len(body.texts) > max_texts:
-        raise _invalid(f"at most {max_texts} texts per request")
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        field = error.errors()[0]["loc"][0]
+        raise _invalid("q must be text, or a list of texts" if field == "q" else f"missing {field} parameter") from None
 
 
 def _find_translator(

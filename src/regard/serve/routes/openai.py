@@ -68,7 +68,7 @@ class Answer(ABC):
     created: int = field(default_factory=lambda: int(time.time()))
 
     @abstractmethod
-    def whole(self, text: str, reason: schemas.FinishReason) -> ResponseBody: ...
+    def response(self, text: str, reason: schemas.FinishReason) -> ResponseBody: ...
 
     @abstractmethod
     def chunk(self, text: str, reason: schemas.FinishReason | None = None) -> ResponseBody:
@@ -80,7 +80,7 @@ class Answer(ABC):
         if self.body.stream:
             return StreamingResponse(self._events(make_job), media_type="text/event-stream")
         [result] = await self.dispatcher.run(request, [make_job(None)])
-        return self.whole(*_as_continuation(result))
+        return self.response(*_as_continuation(result))
 
     def usage(self, text: str) -> schemas.TokenUsage:
         pipeline = self.served.pipeline
@@ -124,7 +124,7 @@ class Answer(ABC):
 
 
 class CompletionAnswer(Answer):
-    def whole(self, text: str, reason: schemas.FinishReason) -> schemas.CompletionResponse:
+    def response(self, text: str, reason: schemas.FinishReason) -> schemas.CompletionResponse:
         choice = schemas.CompletionChoice(text=text, finish_reason=reason)
         return schemas.CompletionResponse(
             id=self.id, created=self.created, model=self.served.name, choices=[choice], usage=self.usage(text)
@@ -136,7 +136,7 @@ class CompletionAnswer(Answer):
 
 
 class ChatAnswer(Answer):
-    def whole(self, text: str, reason: schemas.FinishReason) -> schemas.ChatResponse:
+    def response(self, text: str, reason: schemas.FinishReason) -> schemas.ChatResponse:
         choice = schemas.ChatChoice(message=schemas.AssistantMessage(content=text), finish_reason=reason)
         return schemas.ChatResponse(
             id=self.id, created=self.created, model=self.served.name, choices=[choice], usage=self.usage(text)

@@ -2,28 +2,36 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from regard.serve.schemas.base import RequestBody, ResponseBody
 
 
 def _as_text(value: object) -> str:
-    """Return any value as text, as LibreTranslate does; what is missing is empty."""
+    """Return any value as text, as LibreTranslate does; null and the like are empty."""
     return str(value) if value else ""
 
 
 LenientText = Annotated[str, BeforeValidator(_as_text)]
 
 
-class LibreTranslateRequest(RequestBody):
-    """Sent as JSON or as a form. Fields that are not known here are ignored."""
+class DetectRequest(RequestBody):
+    """Sent as JSON or as a form. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
-    q: str | list[str] = ""
-    source: LenientText = ""
-    target: LenientText = ""
+    q: str | list[str]
+    """A text or a list of texts"""
+
+
+class LibreTranslateRequest(DetectRequest):
+    """Sent as JSON or as a form. Unknown fields are ignored."""
+
+    source: Annotated[LenientText, Field(min_length=1)]
+    """Code of the language, or auto"""
+    target: Annotated[LenientText, Field(min_length=1)]
     format: LenientText = "text"
+    """text or html"""
 
     @property
     def texts(self) -> list[str]:
@@ -32,7 +40,7 @@ class LibreTranslateRequest(RequestBody):
 
 class LibreTranslateResponse(ResponseBody):
     translatedText: str | list[str]
-    """A list if the request had a list"""
+    """A list if the request has a list"""
 
 
 class LanguageInfo(ResponseBody):
