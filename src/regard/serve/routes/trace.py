@@ -35,7 +35,7 @@ from regard.serve.trace_store import TraceStore
 _THUMBNAIL = 64  # cells per side
 _MAX_NEW_TOKENS = 100  # of a language model in a trace
 LayerOrHead = Annotated[int | None, Query(ge=0, lt=1000)]
-Tensor8Or32 = NDArray[np.uint8] | NDArray[np.float32]
+WeightTensor = NDArray[np.uint8] | NDArray[np.float32]
 
 
 def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
@@ -205,7 +205,7 @@ def _count_bytes(name: str, weights: NDArray[np.float32], dtype: str) -> int:
     return weights.size * (1 if dtype == "u8" else 4)
 
 
-def _tensor(name: str, weights: NDArray[np.float32], dtype: str) -> Tensor8Or32:
+def _tensor(name: str, weights: NDArray[np.float32], dtype: str) -> WeightTensor:
     if name.endswith(".thumb"):
         return np.ascontiguousarray(_as_bytes(_shrink(weights)))
     return np.ascontiguousarray(_as_bytes(weights)) if dtype == "u8" else np.ascontiguousarray(weights)

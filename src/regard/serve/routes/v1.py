@@ -45,13 +45,13 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         dispatcher.check_text(served, body.text)
         dispatcher.check_prefix(served, body.prefix)
         config = _decode_config(body, served.pipeline.decode_config)
-        started = time.perf_counter()
+        begin = time.perf_counter()
 
         def make_job(report: Report | None = None) -> TranslationJob:
             return TranslationJob(served, body.text, config, body.prefix, attention=report is None, report=report)
 
         def respond(translation: Translation) -> TranslateResponse:
-            return TranslateResponse.of(served, translation, time.perf_counter() - started)
+            return TranslateResponse.of(served, translation, time.perf_counter() - begin)
 
         if body.stream:
             return StreamingResponse(_events(dispatcher, make_job, respond), media_type="text/event-stream")
