@@ -11,6 +11,8 @@ from regard.explain.explanation import Explanation, GridPlot, matrix, step, tabl
 from regard.explain.formula import expr, sub
 from regard.explain.model_input import ModelInput, unique_labels
 
+_SIDES = ("source", "target")
+
 
 def explain_translation() -> Explanation:
     pair = green_witch()
@@ -73,9 +75,6 @@ def explain_translation_on_model(model_input: ModelInput) -> Explanation:
         ("Attention shows where the model reads, not why it chooses its words.",),
         GridPlot(with_specials.cross[0, 0], *_SIDES, target, source),
     )
-
-
-_SIDES = ("source", "target")
 
 
 def _describe_swap(links: Sequence[tuple[int, int]], source: Sequence[str], target: Sequence[str]) -> str:
