@@ -78,13 +78,17 @@ def test_a_damaged_checkpoint_is_not_used_but_the_one_before_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100_000, b'{"step": "x"}'])
-def test_a_checkpoint_with_a_damaged_manifest_is_ignored(content: bytes, tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_damaged_manifest_is_reported_and_not_used(content: bytes, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     save(checkpoints, 1)
     save(checkpoints, 2)
     (tmp_path / "step-00000002" / "manifest.json").write_bytes(content)
     newest = read_newest(checkpoints)
     assert newest is not None and newest[0].step == 1
+    assert newest[2] == ["step-00000002 has a damaged manifest and is not used"]
+    (tmp_path / "step-00000001" / "manifest.json").write_bytes(content)
+    with pytest.raises(UserError, match="no checkpoint can be read"):  # a resumed run must not start again from 0
+        read_newest(checkpoints)
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename", "replace"])

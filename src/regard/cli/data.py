@@ -12,7 +12,9 @@ from regard.errors import UserError
 @app.command()
 def data(
     name: Annotated[str, typer.Argument(metavar="NAME", help="grammar, copy, reverse, sort, shapes or stories.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must be new or empty.")],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="The folder to write: new, empty, or written by this command before.")
+    ],
     size: Annotated[
         int | None, typer.Option(help="Number of training examples; validation and test sets have at most a tenth.")
     ] = None,

@@ -31,7 +31,7 @@ class ValidConfig(Config):
     """Updates between two validations."""
     beam: int = Field(1, ge=1)
     sentences: int = Field(1000, ge=1)
-    """Maximum number of sentences to translate. The loss is computed over all of them."""
+    """Maximum number of sentences to translate. The loss is computed on all validation data."""
     tokenize: Literal[BLEU_TOKENIZERS] = "13a"  # type: ignore[valid-type]
     """sacreBLEU's tokenizer; none for text that is already tokenised."""
     samples: int = Field(3, ge=0)

@@ -1,4 +1,4 @@
-"""A trained model and a sentence: what a topic is explained on instead of the lecture's numbers."""
+"""A trained model and a sentence, used instead of the lecture's numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +29,8 @@ _TITLE_WIDTH = 60  # characters of the text in a title
 
 @dataclass(frozen=True)
 class ModelInput:
+    """The model, the text, and the layer and head to explain."""
+
     folder: Path
     pipeline: Pipeline
     text: str | None = None

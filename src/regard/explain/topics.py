@@ -58,7 +58,7 @@ TOPICS = (
     Topic(
         "translation",
         ("W10",),
-        "the adjective moves behind its noun",
+        "the adjective moves after its noun",
         explain_translation,
         explain_translation_on_model,
     ),

@@ -1,4 +1,4 @@
-"""The lecture's translation, in which the adjective moves behind its noun: W10."""
+"""The lecture's translation, in which the adjective moves after its noun: W10."""
 
 from collections.abc import Sequence
 

@@ -22,7 +22,7 @@ KINDS = ("encoder", "decoder", "cross")
 _TOKENS = ("source_tokens", "target_tokens", "read_tokens")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AttentionRecord:
     """The attention weights of every layer and head, one array [layers, heads, from, to] per kind of attention.
 
@@ -51,6 +51,10 @@ class AttentionRecord:
     def __post_init__(self) -> None:
         if not self.read_tokens and self.target_tokens:
             object.__setattr__(self, "read_tokens", (SPECIALS[BOS], *self.target_tokens[:-1]))
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{kind} {list(self.weights(kind).shape)}" for kind in KINDS)
+        return f"AttentionRecord({shapes})"
 
     @classmethod
     def from_traces(cls, traces: AttentionTraces, source: Sequence[str], target: Sequence[str]) -> "AttentionRecord":

@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.05  # between two checks whether the client is still connected
 
 @dataclass(frozen=True)
 class JobUpdate:
-    """New text of a job that runs"""
+    """New text of a running job"""
 
     text: str
 

@@ -86,6 +86,12 @@ class Checkpoints:
         """Return the k with the highest score, best first; of equal scores the lower loss is better, NaN is worst."""
         return sorted(self._validated(), key=lambda c: c.order, reverse=True)[:k]
 
+    def unreadable(self) -> list[str]:
+        """Return the names of checkpoints whose manifest is damaged. (A folder without one was being deleted.)"""
+        readable = {checkpoint.path.name for checkpoint in self.all()}
+        names = {path.parent.name for path in self.folder.glob("step-*/manifest.json")}
+        return sorted(names - readable)
+
     def _validated(self) -> list[Checkpoint]:
         return [checkpoint for checkpoint in self.all() if checkpoint.score is not None]
 
@@ -106,11 +112,11 @@ class Checkpoints:
 
 
 def read_newest(checkpoints: Checkpoints) -> tuple[Checkpoint, dict[str, Tensor], list[str]] | None:
-    """Return the newest undamaged checkpoint, its tensors, and messages about damaged newer ones.
+    """Return the newest undamaged checkpoint, its tensors, and messages about damaged ones.
 
     None if there is no checkpoint at all.
     """
-    problems: list[str] = []
+    problems = [f"{name} has a damaged manifest and is not used" for name in checkpoints.unreadable()]
     for checkpoint in checkpoints.newest():
         try:
             return checkpoint, checkpoint.tensors(), problems
