@@ -57,14 +57,14 @@ def layer(module: str) -> int:
 
 def imported_modules(path: Path) -> set[str]:
     """The modules of regard that a file imports when it is loaded or run."""
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "regard":
             inner = (node.module or "").removeprefix("regard").removeprefix(".")
-            found |= {inner} if inner else {alias.name for alias in node.names}
+            modules |= {inner} if inner else {alias.name for alias in node.names}
         elif isinstance(node, ast.Import):
-            found |= {alias.name.removeprefix("regard.") for alias in node.names if alias.name.startswith("regard.")}
-    return found - {"__version__"}
+            modules |= {alias.name.removeprefix("regard.") for alias in node.names if alias.name.startswith("regard.")}
+    return modules - {"__version__"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))

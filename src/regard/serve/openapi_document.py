@@ -11,14 +11,14 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from regard.serve.schemas.base import ProblemDetails, RequestBody, ResponseBody
 from regard.serve.schemas.libretranslate import DetectRequest, LibreTranslateRequest
 from regard.serve.schemas.openai import ChatChunk, CompletionChunk, StreamError
-from regard.serve.schemas.v1_responses import FailedEvent, SaidEvent
+from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent
 
 _REFERENCE = "#/components/schemas/{model}"
 _ADDED: list[tuple[type[BaseModel], JsonSchemaMode]] = [
     (LibreTranslateRequest, "validation"),
     (DetectRequest, "validation"),
     (ProblemDetails, "serialization"),
-    (SaidEvent, "serialization"),
+    (ProgressEvent, "serialization"),
     (FailedEvent, "serialization"),
     (CompletionChunk, "serialization"),
     (ChatChunk, "serialization"),

@@ -957,6 +957,14 @@ export interface components {
              */
             error: string;
         };
+        /**
+         * ProgressEvent
+         * @description Streamed event `said`: the best translation so far.
+         */
+        ProgressEvent: {
+            /** Text */
+            text: string;
+        };
         /** ReadyResponse */
         ReadyResponse: {
             /**
@@ -964,14 +972,6 @@ export interface components {
              * @enum {string}
              */
             status: "ready" | "busy";
-        };
-        /**
-         * SaidEvent
-         * @description Streamed event `said`: the best translation so far.
-         */
-        SaidEvent: {
-            /** Text */
-            text: string;
         };
         /**
          * SiteInfo
@@ -1357,7 +1357,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TranslateResponse"];
-                    "text/event-stream": components["schemas"]["SaidEvent"] | components["schemas"]["TranslateResponse"] | components["schemas"]["FailedEvent"];
+                    "text/event-stream": components["schemas"]["ProgressEvent"] | components["schemas"]["TranslateResponse"] | components["schemas"]["FailedEvent"];
                 };
             };
             /** @description Error */

@@ -15,7 +15,7 @@ from regard.serve.openapi_document import ERRORS, event_stream
 from regard.serve.schemas.base import limited_route
 from regard.serve.schemas.models import ModelList
 from regard.serve.schemas.v1_requests import SEARCH_SETTINGS, TokenizeRequest, TranslateRequest
-from regard.serve.schemas.v1_responses import FailedEvent, SaidEvent, TokenizeResponse, TranslateResponse
+from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent, TokenizeResponse, TranslateResponse
 
 
 def router(dispatcher: Dispatcher) -> APIRouter:
@@ -37,7 +37,7 @@ def router(dispatcher: Dispatcher) -> APIRouter:
     @routes.post(
         "/translate",
         response_model=TranslateResponse,
-        responses=event_stream("said, done or failed", SaidEvent, TranslateResponse, FailedEvent),
+        responses=event_stream("said, done or failed", ProgressEvent, TranslateResponse, FailedEvent),
     )
     async def translate(body: TranslateRequest, request: Request) -> TranslateResponse | StreamingResponse:
         """Translate a text. With `stream`, events `said` follow the search; `done` has the response."""
@@ -76,7 +76,7 @@ async def _events(
     async for event in dispatcher.stream(make_job):
         match event:
             case JobUpdate(text):
-                yield SaidEvent(text=text).as_event("said")
+                yield ProgressEvent(text=text).as_event("said")
             case JobDone(translation):
                 yield respond(translation).as_event("done")
             case JobFailed(error):

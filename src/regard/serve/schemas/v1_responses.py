@@ -124,7 +124,7 @@ class TranslateResponse(ResponseBody):
         )
 
 
-class SaidEvent(ResponseBody):
+class ProgressEvent(ResponseBody):
     """Streamed event `said`: the best translation so far."""
 
     text: str
