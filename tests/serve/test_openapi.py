@@ -37,7 +37,11 @@ def test_every_json_response_and_event_is_described(document: dict[str, Any]) ->
                 for media_type, content in response["content"].items():
                     if "json" in media_type or "event" in media_type:
                         assert references(content), (path, status, media_type)
-    streamed = {"/v1/translate": "ProgressEvent", "/v1/completions": "CompletionChunk", "/v1/chat/completions": "ChatChunk"}
+    streamed = {
+        "/v1/translate": "ProgressEvent",
+        "/v1/completions": "CompletionChunk",
+        "/v1/chat/completions": "ChatChunk",
+    }
     for path, event in streamed.items():
         content = document["paths"][path]["post"]["responses"]["200"]["content"]
         assert event in references(content["text/event-stream"])
