@@ -16,6 +16,7 @@ SOURCES = sorted((ROOT / "src" / "regard").rglob("*.py"))
 # A module may import from layers above its own and from its own package; the longest matching name decides.
 LAYERS = [
     {"errors", "__init__"},
+    {"input_file"},
     {"config", "files"},
     {"text"},
     {"data"},

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regard.errors import UserError
+from regard.input_file import check_input_file
 
 
 class Config(BaseModel):
@@ -27,6 +28,7 @@ class Config(BaseModel):
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options; an empty file gives an empty mapping."""
+    check_input_file(path)
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

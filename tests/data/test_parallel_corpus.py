@@ -1,8 +1,11 @@
 import gzip
 import hashlib
 import json
-from contextlib import closing
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -85,17 +88,65 @@ def test_unusable_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
     one = write(tmp_path / "a.txt", b"a\n")
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(b"hello\n" * 1000)[:30])
-    plain = tmp_path / "plain.gz"
-    plain.write_bytes(b"not gzip at all")
     for paths, message in [
         ((one,), "two line-aligned files"),
         ((one, tmp_path / "none"), "no such file"),
         ((one, one, one), "one or two"),
         ((cut, one), "gzip"),
-        ((plain, one), "gzip"),
+        ((one, tmp_path), "is a folder"),
+        ((Path("/dev/null"), one), "is a device"),
     ]:
         with pytest.raises(UserError, match=message):
             read(*paths)
+
+
+def test_gzip_is_recognised_by_its_first_bytes(tmp_path: Path) -> None:
+    zipped, plain = tmp_path / "a", tmp_path / "b.gz"
+    zipped.write_bytes(gzip.compress(b"one\ntwo\n"))
+    plain.write_bytes(b"un\ndeux\n")
+    assert read(zipped, plain)[0] == [("one", "un"), ("two", "deux")]
+    for content in (b"", b"\x1f", b"a"):
+        plain.write_bytes(content)
+        assert list(DataFile(plain).lines()) == ([content] if content else [])
+
+
+@contextmanager
+def pipe(path: Path, content: bytes, chunk: int = 1 << 20) -> Iterator[Path]:
+    """Make a pipe into which another thread writes the content, `chunk` bytes at a time."""
+
+    def write_chunks() -> None:
+        with path.open("wb", buffering=0) as file:
+            for i in range(0, len(content), chunk):
+                file.write(content[i : i + chunk])
+
+    os.mkfifo(path)
+    writer = Thread(target=write_chunks, daemon=True)
+    writer.start()
+    yield path
+    writer.join(10)
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_pipes_are_read_like_files(chunk: int, tmp_path: Path) -> None:
+    src, tgt = b"one\ntwo\n", gzip.compress(b"un\ndeux\n")
+    expected = [("one", "un"), ("two", "deux")]
+    with pipe(tmp_path / "p", src, chunk) as p, pipe(tmp_path / "q", tgt, chunk) as q:
+        from_pipes = Corpus((p, q)).read()
+    with closing(from_pipes):
+        assert list(from_pipes) == expected
+    p.unlink()
+    q.unlink()
+    with closing(Corpus((write(p, src), write(q, tgt))).read()) as from_files:
+        assert from_files.fingerprint == from_pipes.fingerprint
+    with pipe(tmp_path / "tsv", b"one\tun\ntwo\tdeux\n", chunk) as single:
+        assert read(single)[0] == expected
+
+
+def test_the_names_of_two_files_do_not_matter(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.en", b"x\n"), write(tmp_path / "b.fr", b"y\n")
+    c, d = write(tmp_path / "c", b"x\n"), write(tmp_path / "d", b"y\n")
+    with closing(Corpus((a, b)).read()) as named, closing(Corpus((c, d)).read()) as other:
+        assert named.fingerprint == other.fingerprint
 
 
 def test_the_fingerprint_depends_on_content_order_and_options(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from regard.compare.measure import TestPlan
 from regard.config import merge, overrides, read_yaml
 from regard.errors import UserError
+from regard.input_file import check_input_file
 from regard.train.recipe import Recipe, recipe_folder, recipe_names
 
 _UNLIMITED_UPDATES = 10**9  # when the budget is in seconds
@@ -40,6 +41,13 @@ class ComparisonPlan:
             raise UserError("give the training budget of each model: either --updates N or --seconds S")
         if not self.recipes:
             raise UserError("--recipes: name at least one, for example --recipes tiny,small")
+        for path in self.files:
+            check_input_file(path, read_once=False)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of training, validation and test"""
+        return [*self.train, *(self.valid or ()), *self.test.files, *filter(None, [self.test.alignments])]
 
     def contenders(self) -> list["Contender"]:
         """Return one Contender per recipe, in order, without duplicates."""
@@ -113,8 +121,7 @@ def _split_label(label: str) -> list[str]:
 def _load_recipe(name: str, settings: Sequence[str]) -> Recipe:
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise UserError(f"--recipes {name}: no such file")
+        check_input_file(path)
     elif name in recipe_names():
         path = recipe_folder() / f"{name}.yaml"
     else:

@@ -111,10 +111,9 @@ def _load_or_measure(plan: ComparisonPlan, run: Run) -> ResultRow:
 def _result_key(plan: ComparisonPlan, run: Run) -> str:
     """Return a hash of everything that the result depends on."""
     test = asdict(plan.test)
-    files = [*plan.train, *(plan.valid or ()), *plan.test.files, *([plan.test.alignments] * bool(plan.test.alignments))]
     del test["files"], test["alignments"]
-    options = f"{run.recipe.to_yaml()} {test} {len(files)} {plan.valid is None}"
-    return fingerprint_files([file for file in files if file is not None], options)
+    options = f"{run.recipe.to_yaml()} {test} {len(plan.files)} {plan.valid is None}"
+    return fingerprint_files(plan.files, options)
 
 
 def _run_in_process(run: Run, test: TestPlan) -> ResultRow:

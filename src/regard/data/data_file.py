@@ -1,4 +1,4 @@
-"""A text file on disk, plain or gzipped, that is hashed while it is read."""
+"""A text file or pipe, plain or gzipped, that is hashed while it is read."""
 
 import gzip
 import hashlib
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 _BUFFER = 1 << 18
+_GZIP = b"\x1f\x8b"  # the first bytes of every gzip file
 
 
 class DataFile:
-    """A plain or gzipped file. The hash covers the bytes on disk, so that reading and hashing are one pass."""
+    """A plain or gzipped file or pipe. It is read once: the hash of its bytes is computed on the way."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,9 +33,10 @@ class DataFile:
         try:
             with (
                 self.path.open("rb", buffering=0) as raw,
-                io.BufferedReader(_HashingReader(raw, self._hash), _BUFFER) as file,
+                _HashingReader(raw, self._hash) as hashed,
+                io.BufferedReader(hashed, _BUFFER) as file,
             ):
-                if self.path.suffix == ".gz":
+                if hashed.peek(len(_GZIP)) == _GZIP:
                     with gzip.GzipFile(fileobj=file) as content:
                         yield content  # type: ignore[misc]
                 else:
@@ -61,14 +63,26 @@ class _HashingReader(io.RawIOBase):
     def __init__(self, raw: io.RawIOBase, hash_: "_Hash") -> None:
         self._raw = raw
         self._hash = hash_
+        self._peeked = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        if self._peeked:
+            n = min(len(buffer), len(self._peeked))
+            buffer[:n], self._peeked = self._peeked[:n], self._peeked[n:]
+            return n
         n = self._raw.readinto(buffer) or 0
         self._hash.update(memoryview(buffer)[:n])
         return n
+
+    def peek(self, n: int) -> bytes:
+        """Return the next n bytes, or fewer at the end of the file, without consuming them. A pipe cannot seek."""
+        while len(self._peeked) < n and (more := self._raw.read(n - len(self._peeked))):
+            self._hash.update(more)
+            self._peeked += more
+        return self._peeked
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

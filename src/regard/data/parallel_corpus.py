@@ -14,6 +14,7 @@ from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
+from regard.input_file import check_input_file
 from regard.text.clean import clean
 
 SentencePair = tuple[str, str]
@@ -22,24 +23,30 @@ RawPair = tuple[bytes | str, bytes | str] | BadLine
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a parallel corpus: two paths, or one TSV or JSONL; `langs` are the two sides of a JSONL."""
+    """The files of a parallel corpus: two paths, or one TSV or JSONL; `langs` are the two sides of a JSONL.
+
+    A pipe is read like a file; a single one without a suffix, as from `<(…)` in a shell, is a TSV.
+    """
 
     paths: tuple[Path, ...]
     langs: tuple[str, str] | None = None
     max_chars: int = 5_000
 
     def __post_init__(self) -> None:
-        if len(self.paths) == 1 and self.format not in (".tsv", ".jsonl"):
-            raise UserError(f"{self.paths[0]}: give two line-aligned files, or one .tsv or .jsonl file")
         if len(self.paths) not in (1, 2):
             raise UserError(f"expected one or two data files, got {len(self.paths)}")
         for path in self.paths:
-            if not path.is_file():
-                raise UserError(f"{path}: no such file")
+            check_input_file(path)
+        if len(self.paths) == 1 and self.format not in (".tsv", ".jsonl"):
+            raise UserError(f"{self.paths[0]}: give two line-aligned files, or one .tsv or .jsonl file")
 
     @property
     def format(self) -> str:
-        return Path(self.paths[0].name.removesuffix(".gz")).suffix
+        """The suffix of the only file; empty for two files, whose names do not matter"""
+        if len(self.paths) == 2:
+            return ""
+        suffix = Path(self.paths[0].name.removesuffix(".gz")).suffix
+        return ".tsv" if not suffix and self.paths[0].is_fifo() else suffix
 
     def read(self) -> "ParsedCorpus":
         """Read, hash and clean the files in one pass."""

@@ -8,13 +8,14 @@ from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
+from regard.input_file import check_input_file
 
 _PIECE = 1 << 16  # maximum number of bytes per piece; longer lines are split, as a whole book may be one line
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """UTF-8 files, plain or gzipped, each of them one document."""
+    """UTF-8 files or pipes, plain or gzipped, each of them one document."""
 
     paths: tuple[Path, ...]
 
@@ -22,8 +23,7 @@ class TextFiles:
         if not self.paths:
             raise UserError("no text file given; name one or more")
         for path in self.paths:
-            if not path.is_file():
-                raise UserError(f"{path}: no such file")
+            check_input_file(path)
 
     def read(self) -> "ParsedText":
         """Read, hash and check the files in one pass."""

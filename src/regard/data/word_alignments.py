@@ -13,6 +13,7 @@ from regard.data.batch import Ragged
 from regard.data.data_file import DataFile, fingerprint
 from regard.data.parallel_corpus import ParsedCorpus
 from regard.errors import UserError
+from regard.input_file import check_input_file
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.words import word_indices
 
@@ -39,8 +40,7 @@ def read_alignments(path: Path, n: int | None = None) -> list[GoldAlignment]:
 
 def _parse_alignments(file: DataFile, n: int | None) -> list[GoldAlignment]:
     path = file.path
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
+    check_input_file(path)
     rows = []
     for number, line in enumerate(file.lines(), start=1):
         sure, possible = Links(), Links()

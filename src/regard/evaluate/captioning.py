@@ -11,6 +11,7 @@ from regard.data.image_store import read_captions
 from regard.errors import UserError
 from regard.evaluate.metrics import score_texts
 from regard.evaluate.result import TestResult
+from regard.input_file import check_input_file
 from regard.pipelines.captioner import Captioner
 from regard.text.words import word_indices
 
@@ -33,6 +34,7 @@ def evaluate_captions(captioner: Captioner, path: Path, regions: Path | None = N
 
 def read_regions(path: Path) -> GoldRegions:
     """Read JSONL of {"picture": path, "regions": [{"word": index, "box": [top, left, bottom, right]}, …]}."""
+    check_input_file(path)
     regions: GoldRegions = {}
     try:
         for line in path.read_text(encoding="utf-8").splitlines():

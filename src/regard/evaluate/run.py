@@ -7,6 +7,7 @@ from regard.evaluate.captioning import evaluate_captions
 from regard.evaluate.classification import evaluate_labels
 from regard.evaluate.language_model import evaluate_language_model
 from regard.evaluate.result import TestResult
+from regard.input_file import check_input_file
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
@@ -20,9 +21,8 @@ def evaluate_model(
 
     `stride` applies to language models, `regions` (gold regions) to captioners.
     """
+    check_input_file(path)
     pipeline = load(folder, device=device)
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
     match pipeline:
         case Generator():
             return evaluate_language_model(pipeline, path, stride)

@@ -9,6 +9,7 @@ from regard.data.data_file import read_lines
 from regard.errors import UserError
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, corpus_scores, paired_bootstrap
+from regard.input_file import check_input_file
 from regard.pipelines.translator import Translator
 
 _LENGTH_LIMITS = (10, 20, 30, 40)  # words of the source
@@ -96,8 +97,7 @@ def bleu_by_length(
 
 
 def _read_text_lines(path: Path) -> list[str]:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file")
+    check_input_file(path)
     try:
         return [line.decode("utf-8").rstrip("\r") for line in read_lines(path)]
     except UnicodeDecodeError as error:

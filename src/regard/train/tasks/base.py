@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 from regard.data.batch_order import Batches
 from regard.errors import UserError
 from regard.evaluate.validation import Validator
+from regard.input_file import check_input_file
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
@@ -31,6 +32,10 @@ class TrainingFiles:
     """The two sides of a JSONL, if given"""
     alignments: Path | None = None
     """Word alignments of the training pairs, one line per pair"""
+
+    def __post_init__(self) -> None:
+        for path in (*self.train, *(self.valid or ()), *([self.alignments] if self.alignments else ())):
+            check_input_file(path)
 
 
 class TaskData(NamedTuple):
@@ -116,6 +121,5 @@ def only_file(paths: Sequence[Path], content: str) -> Path:
     """Return the only one of `paths`, or raise a UserError that names the expected content."""
     if len(paths) != 1:
         raise UserError(f"expected one file of {content}, got {len(paths)}; give one file or see --recipe")
-    if not paths[0].is_file():
-        raise UserError(f"{paths[0]}: no such file")
+    check_input_file(paths[0])
     return paths[0]
