@@ -117,9 +117,29 @@ def test_bpe_dropout_is_the_same_in_another_process() -> None:
     assert runs[0].stdout == runs[1].stdout != ""
 
 
-def test_the_error_for_a_vocabulary_that_is_too_small_names_the_option() -> None:
-    with pytest.raises(UserError, match="vocab_size"):
-        trained("bpe", vocab_size=20)
+@pytest.mark.parametrize("options", [{}, {"byte_fallback": False}, {"lossless": True}], ids=str)
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_error_for_a_vocabulary_that_is_too_small_names_our_option_and_a_number_that_works(
+    kind: str, options: dict[str, object]
+) -> None:
+    with pytest.raises(UserError, match=r"^tokenizer.vocab_size=20 is too small: .* set it to \d+ or more$") as error:
+        trained(kind, vocab_size=20, **options)
+    smallest = int(str(error.value).split()[-3])
+    assert trained(kind, vocab_size=smallest, **options).size == smallest
+    with pytest.raises(UserError):
+        trained(kind, vocab_size=smallest - 1, **options)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "bytes"])
+def test_a_vocabulary_that_is_larger_than_the_text_needs_is_no_error(kind: str) -> None:
+    assert trained(kind, vocab_size=1_000_000).size < 400
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_text_without_words_is_reported_as_such(kind: str) -> None:
+    for texts in ([], [""], ["x" * 200_000]):
+        with pytest.raises(UserError, match="no text to train on"):
+            train_tokenizer(texts, TokenizerConfig.parse({"kind": kind}))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"kind": "x", "symbols": []}', b"[" * 100_000])

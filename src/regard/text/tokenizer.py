@@ -6,6 +6,7 @@ Ids 0 … 5 are the specials of `vocab`. `encode` produces none of them except U
 import hashlib
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.text.vocab import SPECIALS, UNK, WORD_START
+
+_MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
 
 
 class TokenizerConfig(Config):
@@ -102,7 +105,7 @@ class SentencePieceTokenizer:
                 bos_id=2,
                 eos_id=3,
                 control_symbols=list(SPECIALS[4:]),
-                max_sentence_length=100_000,
+                max_sentence_length=_MAX_LINE,
                 minloglevel=2,
                 num_threads=1,  # more would order ties at random; the same text must give the same pieces
                 **(lossless if config.lossless else {}),
@@ -303,9 +306,12 @@ def _check_lossless(config: TokenizerConfig) -> None:
 
 
 def _training_failure(message: str, config: TokenizerConfig) -> str:
-    if "vocab" in message.lower() or "required_chars" in message:
+    if too_small := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        parts = "special tokens, bytes and the characters" if config.byte_fallback else "special tokens and characters"
         return (
-            f"tokenizer: a vocabulary of {config.vocab_size} does not fit this text; "
-            f"set tokenizer.vocab_size to another number ({message.strip().splitlines()[-1][-120:]})"
+            f"tokenizer.vocab_size={config.vocab_size} is too small: {parts} of this text are {too_small[1]} pieces; "
+            f"set it to {too_small[1]} or more"
         )
+    if "sentences_.empty()" in message or "required_chars_.empty()" in message:
+        return f"tokenizer: there is no text to train on; lines over {_MAX_LINE:,} bytes are not used"
     return f"tokenizer: SentencePiece could not be trained on this text ({message.strip()[-160:]})"
