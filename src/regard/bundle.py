@@ -1,20 +1,29 @@
-"""A model directory: config.json, model.safetensors, tokenizer/ and README.md (the model card)."""
+"""A model directory: config.json, model.safetensors, tokenizer/, README.md (the model card) and manifest.json."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
 from regard import __version__, models
 from regard.alignment.from_attention import Aligner
-from regard.bundle_upgrade import FORMAT_VERSION, format_version, upgrade_config, upgrade_tensors
+from regard.bundle_files import CARD, CONFIG, MANIFEST, TOKENIZER, WEIGHTS, read_files, update_file, write_files
+from regard.bundle_upgrade import (
+    FIRST_WITH_MANIFEST,
+    FORMAT_VERSION,
+    format_version,
+    upgrade_config,
+    upgrade_names,
+)
 from regard.config import Config
 from regard.errors import UserError
-from regard.files import write_atomically
-from regard.models.weights import load_weights, weights_of
+from regard.manifest import DamagedFile, check_regular, read_regular
+from regard.models.weights import check_shapes, load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 
@@ -52,8 +61,7 @@ class Bundle:
     examples: tuple[str, ...] = ()
 
     def save(self, folder: Path, card: str) -> None:
-        """Write the model directory; `card` is the text of its README.md."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write the model directory; `card` is the text of its README.md. A crash leaves the old one or the new one."""
         config = BundleConfig(
             task=self.task,
             languages=self.languages,
@@ -63,25 +71,30 @@ class Bundle:
             alignment=self.alignment,
             examples=self.examples,
         )
-        self.tokenizers.save(folder / "tokenizer")
-        _write_config(folder, config)
-        write_atomically(folder / "README.md", card.encode())
-        save_weights(self.model, folder)
+        files = {
+            CONFIG: (config.model_dump_json(indent=2) + "\n").encode(),
+            WEIGHTS: weights_to_bytes(self.model),
+            CARD: card.encode(),
+            **{TOKENIZER + name: content for name, content in self.tokenizers.files().items()},
+        }
+        write_files(folder, files)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Bundle":
-        """Read a model directory of this or an older format."""
-        folder = Path(folder)
-        config, version = _read_config(folder)
-        tokenizers = TokenizerPair.load(folder / "tokenizer")
-        model_config = models.parse_config(config.model)
-        src_size = None if tokenizers.joint else tokenizers.src.size
-        model = models.build(model_config, tokenizers.tgt.size, src_size)
-        path = folder / "model.safetensors"
+        """Read a model directory of this or an older format. Its files are verified first."""
+        folder = check_folder(folder)
         try:
-            load_weights(model, upgrade_tensors(load_file(path), version), str(path))
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{path}: not a complete safetensors file ({error})") from None
+            return cls._load(folder)
+        except FileNotFoundError:  # another process has just replaced the files
+            return cls._load(folder)
+
+    @classmethod
+    def _load(cls, folder: Path) -> "Bundle":
+        files = read_files(folder)
+        config, version = _read_config(folder, files)
+        tokenizers = _tokenizers(folder, files)
+        model_config = models.parse_config(config.model, where=str(folder / CONFIG))
+        model = _build_and_load(files.get(WEIGHTS, folder / WEIGHTS), version, model_config, tokenizers)
         return cls(
             model.eval(),
             model_config,
@@ -95,36 +108,72 @@ class Bundle:
         )
 
 
+def check_folder(folder: str | Path) -> Path:
+    """Return the path of a model directory; raise a UserError if there is none."""
+    if not isinstance(folder, str | Path):
+        raise UserError(f"a model directory is given as a path, not as {type(folder).__name__}")
+    return Path(folder)
+
+
+def load_tokenizers(folder: Path) -> TokenizerPair:
+    """Read the tokenizers of a model directory."""
+    return _tokenizers(folder, read_files(folder))
+
+
 def save_alignment(folder: Path, alignment: Aligner) -> None:
     """Change how the attention of a model directory is turned into word links, and nothing else."""
-    tree = {**_read_json(folder / "config.json", folder), "alignment": alignment.model_dump(mode="json")}
-    write_atomically(folder / "config.json", (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
+    files = read_files(folder)
+    tree = {**_read_json(files.get(CONFIG, folder / CONFIG), folder), "alignment": alignment.model_dump(mode="json")}
+    update_file(folder, CONFIG, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def save_weights(model: models.Model, folder: Path) -> None:
+def weights_to_bytes(model: models.Model) -> bytes:
+    """Return the content of model.safetensors."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in weights_of(model).items()}
-    write_atomically(folder / "model.safetensors", save(tensors, metadata={"format": "pt"}))
+    return save(tensors, metadata={"format": "pt"})
 
 
-def _write_config(folder: Path, config: BundleConfig) -> None:
-    write_atomically(folder / "config.json", (config.model_dump_json(indent=2) + "\n").encode())
+def _tokenizers(folder: Path, files: Mapping[str, Path]) -> TokenizerPair:
+    contents = {name: read_regular(path) for name, path in files.items() if name.startswith(TOKENIZER)}
+    return TokenizerPair.from_files(contents, folder / TOKENIZER)
 
 
-def _read_config(folder: Path) -> tuple[BundleConfig, int]:
+def _build_and_load(
+    path: Path, version: int, config: models.ModelConfig, tokenizers: TokenizerPair
+) -> models.Model:
+    """Build the model and load its weights. If names or shapes differ, nothing large has been allocated yet."""
+    sizes = (tokenizers.tgt.size, None if tokenizers.joint else tokenizers.src.size)
+    with torch.device("meta"):
+        outline = models.build(config, *sizes)
+    check_regular(path)
+    try:
+        with safe_open(path, framework="pt") as header:
+            shapes = {name: tuple(header.get_slice(name).get_shape()) for name in header.keys()}  # noqa: SIM118
+        check_shapes(outline, upgrade_names(shapes, version), str(path))
+        model = models.build(config, *sizes)
+        load_weights(model, upgrade_names(load_file(path), version), str(path))
+    except SafetensorError as error:
+        raise DamagedFile(f"{path}: not a complete safetensors file ({error})") from None
+    return model
+
+
+def _read_config(folder: Path, files: Mapping[str, Path]) -> tuple[BundleConfig, int]:
     """Read config.json → its content in the present format, and the format version of the folder"""
-    path = folder / "config.json"
+    path = files.get(CONFIG, folder / CONFIG)
     tree = _read_json(path, folder)
     version = format_version(tree, str(path))
+    if version >= FIRST_WITH_MANIFEST and MANIFEST not in files:
+        raise DamagedFile(f"{folder / MANIFEST}: missing; copy the model directory again")
     return BundleConfig.parse(upgrade_config(tree, version), where=str(path)), version
 
 
 def _read_json(path: Path, folder: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise UserError(f"{folder}: no model found; give the directory that `regard train --out` wrote")
     try:
-        tree = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{folder}: no model found; give the directory that `regard train --out` wrote") from None
-    except (ValueError, RecursionError, OSError):
+        tree = json.loads(read_regular(path))
+    except (ValueError, RecursionError):
         tree = None
     if not isinstance(tree, dict):
-        raise UserError(f"{path}: damaged or unreadable; copy the model directory again")
+        raise DamagedFile(f"{path}: damaged; copy the model directory again")
     return tree

@@ -2,18 +2,22 @@
 
 Format 1: `schema_version` (or no version at all); other names for some options and tensors.
 Format 2: `format_version`, `regard_version`, and the present names.
+Format 3: a manifest.json with the SHA-256 of every file.
 """
 
 import re
 from collections.abc import Mapping
-from typing import Any
-
-from torch import Tensor
+from typing import Any, TypeVar
 
 from regard.errors import UserError
 
-FORMAT_VERSION = 2
+T = TypeVar("T")
+
+FORMAT_VERSION = 3
 """Increased when older versions of regard can no longer read the directory; CHANGELOG.md says so."""
+
+FIRST_WITH_MANIFEST = 3
+"""From this version on, a directory without a manifest is damaged."""
 
 _TENSOR_NAMES_1_TO_2 = (
     (r"\baround_(mixer|cross|feedforward)\b", r"\1_residual"),
@@ -51,9 +55,9 @@ def upgrade_config(config: Mapping[str, Any], version: int) -> dict[str, Any]:
     return upgraded
 
 
-def upgrade_tensors(tensors: Mapping[str, Tensor], version: int) -> dict[str, Tensor]:
+def upgrade_names(tensors: Mapping[str, T], version: int) -> dict[str, T]:
     """Bring the names of the weights to the present format."""
-    if version == FORMAT_VERSION:
+    if version > 1:
         return dict(tensors)
     return {_upgrade_name(name): tensor for name, tensor in tensors.items()}
 

@@ -1,4 +1,4 @@
-"""Write files and folders completely or not at all."""
+"""Write files and folders completely or not at all; where the cache is."""
 
 import errno
 import os
@@ -22,6 +22,12 @@ _PROCESS = secrets.token_hex(4)
 """Tells this process from an earlier one with the same host name and PID, as in a restarted container"""
 _number = count()
 _TEMPORARY = re.compile(r"\..*\.(?P<host>[\w-]+)\.(?P<pid>\d+)\.(?P<process>[0-9a-f]{8})-\d+\.tmp")
+
+
+def cache_folder() -> Path:
+    """Return $REGARD_CACHE, or the folder `regard` in the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
+    return Path(os.environ.get("REGARD_CACHE", default))
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -57,15 +63,15 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        for file in sorted(temporary.iterdir()):
-            sync_file(file)
+        for entry in sorted(temporary.rglob("*")):
+            sync_file(entry)
         sync_folder(temporary)
         if replace:
-            shutil.rmtree(path, ignore_errors=True)
+            delete_folder(path)
         try:
             temporary.rename(path)
-        except OSError as error:
-            if replace or error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+        except OSError as error:  # another process was faster
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         sync_folder(path.parent)
     except OSError as error:
@@ -74,33 +80,46 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def temporary_path(path: Path) -> Path:
-    """Return an unused name in the folder of `path`: `.NAME.HOST.PID.RANDOM.tmp`.
+def delete_folder(path: Path) -> None:
+    """Delete a folder, or a file in its place. After a crash it is there completely or not at all."""
+    removed = temporary_path(path)
+    try:
+        path.rename(removed)
+    except FileNotFoundError:
+        return
+    _delete(removed)
 
-    The host is part of it because containers that share a folder have PIDs that mean nothing to each other.
-    """
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path) -> Path:
+    """Return an unused name in the folder of `path`: `.NAME.HOST.PID.RANDOM.tmp`."""
     return path.with_name(f".{path.name}.{_host()}.{os.getpid()}.{_PROCESS}-{next(_number)}.tmp")
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, exclusive: bool = False) -> None:
     """Delete temporary files and folders of killed processes.
 
-    These are the temporaries of this host whose process is gone, and those of any host that are a week old. Files
-    whose names were not made by `temporary_path` are left alone.
+    These are the temporaries of this host whose process is gone, and those of any host that are a week old; if this
+    process has exclusive use of the folder, all of other processes. Files whose names were not made by
+    `temporary_path` are left alone.
     """
     for path in folder.glob(".*.tmp"):
-        if not _is_leftover(path):
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        if _is_leftover(path, exclusive):
+            _delete(path)
 
 
-def _is_leftover(path: Path) -> bool:
+def _is_leftover(path: Path, exclusive: bool) -> bool:
     name = _TEMPORARY.fullmatch(path.name)
     if name is None:
         return False
+    if exclusive:
+        return (int(name["pid"]), name["process"]) != (os.getpid(), _PROCESS)
     if name["host"] == _host() and not _is_running(int(name["pid"]), name["process"]):
         return True
     try:
@@ -123,7 +142,15 @@ def _is_running(pid: int, process: str) -> bool:
 
 
 def _host() -> str:
-    return re.sub(r"[^\w-]", "_", socket.gethostname()) or "localhost"
+    """Return the host's name and, where there are PID namespaces, the number of this process's.
+
+    Containers may share a host name and a folder while their PIDs mean nothing to each other.
+    """
+    name = re.sub(r"[^\w-]", "_", socket.gethostname()) or "localhost"
+    try:
+        return f"{name}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return name
 
 
 def sync_file(path: Path) -> None:

@@ -1,8 +1,6 @@
-"""The cache folder, and tokenised corpora in it that are found again by content."""
+"""Tokenised corpora in the cache folder, found again by content."""
 
 import hashlib
-import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.corpus_report import CorpusReport
-from regard.files import new_folder, remove_leftovers, write_atomically
+from regard.files import cache_folder, delete_folder, new_folder, remove_leftovers
+from regard.manifest import DamagedFile, Manifest
 from regard.text.tokenizer import Tokenizer
 
+Warn = Callable[[str], None]
 
-def cache_folder() -> Path:
-    """Return $REGARD_CACHE, or the folder `regard` in the user's cache folder."""
-    default = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
-    return Path(os.environ.get("REGARD_CACHE", default))
+_ATTEMPTS = 3
+
+
+def no_warning(line: str) -> None:
+    """Ignore a warning."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +40,44 @@ class CacheEntry:
 
 
 def find_or_build(
-    key: str, build: Callable[[Path], CorpusReport], folder: Path | None = None, unit: str = "pairs"
+    key: str,
+    build: Callable[[Path], CorpusReport],
+    folder: Path | None = None,
+    unit: str = "pairs",
+    warn: Warn = no_warning,
 ) -> CacheEntry:
-    """Return the entry for `key`; if it does not exist, `build` writes its files.
+    """Return the entry for `key`; if it does not exist or is damaged, `build` writes its files.
 
-    Several processes may do this at once: each builds its own copy, and the first to finish is kept.
+    Several processes, on several machines, may do this at once: each builds its own copy, and the first to finish is
+    kept. `warn` is called with a line about a damaged entry.
     """
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
     path = (folder or cache_folder()) / "corpora" / fingerprint[:32]
-    if not (path / "manifest.json").is_file():
+    for _ in range(_ATTEMPTS):
+        if path.exists():
+            try:
+                return _open(path, fingerprint, unit)
+            except DamagedFile as error:
+                warn(f"the cached corpus is damaged and tokenised again: {error}")
+                delete_folder(path)
         remove_leftovers(path.parent)
         with new_folder(path) as temporary:
             report = build(temporary)
-            manifest = {"lines": report.lines, "used": report.used, "problems": report.problems}
-            write_atomically(temporary / "manifest.json", json.dumps(manifest).encode())
-    manifest = json.loads((path / "manifest.json").read_bytes())
-    problems = {problem: (int(count), int(first)) for problem, (count, first) in manifest["problems"].items()}
-    return CacheEntry(path, fingerprint, CorpusReport(manifest["lines"], manifest["used"], problems, unit))
+            facts = {"lines": report.lines, "used": report.used, "problems": report.problems}
+            names = sorted(file.name for file in temporary.iterdir())
+            Manifest.of_folder(temporary, names, key=fingerprint, report=facts).write(temporary)
+    return _open(path, fingerprint, unit)
+
+
+def _open(path: Path, fingerprint: str, unit: str) -> CacheEntry:
+    """Verify an entry and return it."""
+    manifest = Manifest.read(path)
+    if manifest.facts.get("key") != fingerprint:
+        raise DamagedFile(f"{path}: holds another corpus")
+    manifest.check(path)
+    facts = manifest.facts["report"]
+    problems = {problem: (int(count), int(first)) for problem, (count, first) in facts["problems"].items()}
+    return CacheEntry(path, fingerprint, CorpusReport(facts["lines"], facts["used"], problems, unit))
 
 
 def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger[Any]]:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.batch import Ragged
-from regard.data.cache import CacheEntry, find_or_build, id_type
+from regard.data.cache import CacheEntry, Warn, find_or_build, id_type, no_warning
 from regard.data.corpus_report import CorpusReport
 from regard.data.parallel_corpus import ParsedCorpus
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
-_SCHEMA = 2
+_SCHEMA = 3
 _CHUNK = 10_000  # pairs tokenised at a time
 
 
@@ -48,11 +48,15 @@ class PairStore:
 
 
 def open_store(
-    corpus: ParsedCorpus, tokenizers: TokenizerPair, max_tokens: int, folder: Path | None = None
+    corpus: ParsedCorpus,
+    tokenizers: TokenizerPair,
+    max_tokens: int,
+    folder: Path | None = None,
+    warn: Warn = no_warning,
 ) -> PairStore:
     """Return the tokenised corpus from the cache (by default `cache_folder()`); tokenise it if it is not there.
 
-    Pairs with more than `max_tokens` tokens on a side are left out.
+    Pairs with more than `max_tokens` tokens on a side are left out. `warn` is called if the cache is damaged.
     """
 
     def build(path: Path) -> CorpusReport:
@@ -61,7 +65,7 @@ def open_store(
         return report
 
     key = f"{_SCHEMA} {corpus.fingerprint} {tokenizers.fingerprint} {max_tokens}"
-    return _read(find_or_build(key, build, folder), tokenizers)
+    return _read(find_or_build(key, build, folder, warn=warn), tokenizers)
 
 
 def _encode(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import IO
 
-from regard.data.cache import cache_folder
-from regard.files import disk_error
+from regard.files import cache_folder, disk_error
 
 _IN_MEMORY = 64 << 20  # bytes; more are kept in a file
 _BLOCK = 256  # texts read at a time

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.cache import find_or_build, id_type
+from regard.data.cache import Warn, find_or_build, id_type, no_warning
 from regard.data.corpus_report import CorpusReport
 from regard.data.text_files import ParsedText
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import EOS
 
-_SCHEMA = 1
+_SCHEMA = 2
 _CHUNK = 1 << 20  # characters tokenised at a time
 
 
@@ -36,8 +36,13 @@ class TextStore:
         return len(self.ids)
 
 
-def open_text(text: ParsedText, tokenizer: Tokenizer, folder: Path | None = None) -> TextStore:
-    """Return the tokenised text from the cache (by default `cache_folder()`); tokenise it if it is not there."""
+def open_text(
+    text: ParsedText, tokenizer: Tokenizer, folder: Path | None = None, warn: Warn = no_warning
+) -> TextStore:
+    """Return the tokenised text from the cache (by default `cache_folder()`); tokenise it if it is not there.
+
+    `warn` is called if the cache is damaged.
+    """
 
     def build(path: Path) -> CorpusReport:
         n_bytes = 0
@@ -50,7 +55,7 @@ def open_text(text: ParsedText, tokenizer: Tokenizer, folder: Path | None = None
         return text.report
 
     key = f"text {_SCHEMA} {text.fingerprint} {TokenizerPair(tokenizer, tokenizer).fingerprint}"
-    entry = find_or_build(key, build, folder, unit="lines")
+    entry = find_or_build(key, build, folder, unit="lines", warn=warn)
     n_bytes = int((entry.path / "bytes").read_text())
     return TextStore(entry.ids("text.ids", tokenizer), n_bytes, tokenizer.size, entry.report, entry.fingerprint)
 

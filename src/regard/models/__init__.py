@@ -26,11 +26,12 @@ def parse_config(options: Mapping[str, Any] | Config, where: str = "model") -> M
     """Check options, which name a `kind` of the table, and return the config of that model."""
     if isinstance(options, ModelConfig):
         return options
+    prefix = f"{where}: " if where not in ("", "model") else ""
     if not isinstance(options, Mapping):
-        raise UserError(f"model must be a mapping such as {{kind: transformer, n_layers: 6}}, not {options!r}")
+        raise UserError(f"{prefix}model must be a mapping such as {{kind: transformer, n_layers: 6}}, not {options!r}")
     kind = options.get("kind", "transformer")
     if not isinstance(kind, str) or kind not in MODELS:
-        raise UserError(f"model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
+        raise UserError(f"{prefix}model.kind '{kind}' is unknown; choose one of {', '.join(MODELS)}")
     config = MODELS[kind][0].parse(dict(options), where)
     assert isinstance(config, ModelConfig)
     return config

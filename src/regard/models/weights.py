@@ -29,11 +29,19 @@ def load_matching(model: nn.Module, other: nn.Module, leave_out: tuple[str, ...]
 @torch.no_grad()
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
     """Copy `tensors` into the model; names and shapes must match exactly. `where` names their origin in errors."""
+    check_shapes(model, {name: tuple(tensor.shape) for name, tensor in tensors.items()}, where)
+    for name, parameter in model.named_parameters():
+        if not tensors[name].is_floating_point():
+            raise UserError(f"{where}: tensor '{name}' has type {tensors[name].dtype}, which is not that of a weight")
+        parameter.copy_(tensors[name])
+
+
+def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
+    """Raise a UserError unless `shapes` are the names and shapes of the model's parameters."""
     parameters = dict(model.named_parameters())
-    for name in sorted(parameters.keys() ^ tensors.keys()):
+    for name in sorted(parameters.keys() ^ shapes.keys()):
         raise UserError(f"{where}: tensor '{name}' is {'missing' if name in parameters else 'not part of this model'}")
     for name, parameter in parameters.items():
-        if parameter.shape != tensors[name].shape:
-            expected, actual = tuple(parameter.shape), tuple(tensors[name].shape)
-            raise UserError(f"{where}: tensor '{name}' has shape {actual}, but the config says {expected}")
-        parameter.copy_(tensors[name])
+        if tuple(parameter.shape) != shapes[name]:
+            expected = tuple(parameter.shape)
+            raise UserError(f"{where}: tensor '{name}' has shape {shapes[name]}, but the config says {expected}")

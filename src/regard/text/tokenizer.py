@@ -8,9 +8,9 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol
 
 import sentencepiece
@@ -19,9 +19,14 @@ from pydantic import Field
 from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
+from regard.manifest import read_regular
 from regard.text.vocab import SPECIALS, UNK, WORD_START
 
 _MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
+
+
+_STEMS = ("joint", "src", "tgt")
+"""Names of tokenizer files without their suffixes"""
 
 
 class TokenizerConfig(Config):
@@ -232,22 +237,37 @@ class TokenizerPair:
         digest.update(self.tgt.to_bytes())
         return digest.hexdigest()
 
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for stale in (*folder.glob("*.spm"), *folder.glob("*.json")):
-            stale.unlink()  # from an earlier attempt, perhaps with another kind of tokenizer
+    def files(self) -> dict[str, bytes]:
+        """Return the content of the tokenizers' files by name."""
         sides = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
-        for name, tokenizer in sides.items():
-            write_atomically(folder / f"{name}{tokenizer.suffix}", tokenizer.to_bytes())
+        return {f"{name}{tokenizer.suffix}": tokenizer.to_bytes() for name, tokenizer in sides.items()}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], where: Path) -> "TokenizerPair":
+        """Make the tokenizers from what `files` returned; `where` is named in errors."""
+        try:
+            loaded = {PurePath(name).stem: _from_file(PurePath(name).suffix, content) for name, content in files.items()}
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+        if joint := loaded.get("joint"):
+            return cls(joint, joint)
+        if "src" not in loaded or "tgt" not in loaded:
+            raise UserError(f"{where}: no tokenizer found (joint.spm, or src.spm and tgt.spm)")
+        return cls(loaded["src"], loaded["tgt"])
+
+    def save(self, folder: Path) -> None:
+        """Write the files and delete those of another pair. Files that are right already are never missing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = self.files()
+        for name, content in files.items():
+            write_atomically(folder / name, content)
+        for stale in _tokenizer_files(folder):
+            if stale.name not in files:
+                stale.unlink()
 
     @classmethod
     def load(cls, folder: Path) -> "TokenizerPair":
-        if joint := _load(folder, "joint"):
-            return cls(joint, joint)
-        src, tgt = _load(folder, "src"), _load(folder, "tgt")
-        if src is None or tgt is None:
-            raise UserError(f"{folder}: no tokenizer found (joint.spm, or src.spm and tgt.spm)")
-        return cls(src, tgt)
+        return cls.from_files({path.name: read_regular(path) for path in _tokenizer_files(folder)}, folder)
 
 
 def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
@@ -261,16 +281,14 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     return SentencePieceTokenizer.train(texts, config)
 
 
-def _load(folder: Path, name: str) -> Tokenizer | None:
-    try:
-        if (path := folder / f"{name}.spm").is_file():
-            return SentencePieceTokenizer(path.read_bytes())
-        if (path := folder / f"{name}.json").is_file():
-            content = path.read_bytes()
-            return ByteTokenizer() if content == ByteTokenizer().to_bytes() else ListTokenizer.from_bytes(content)
-    except OSError as error:
-        raise UserError(f"{folder}: the tokenizer cannot be read ({error.strerror})") from None
-    return None
+def _tokenizer_files(folder: Path) -> list[Path]:
+    return [path for pattern in ("*.spm", "*.json") for path in sorted(folder.glob(pattern)) if path.stem in _STEMS]
+
+
+def _from_file(suffix: str, content: bytes) -> Tokenizer:
+    if suffix == SentencePieceTokenizer.suffix:
+        return SentencePieceTokenizer(content)
+    return ByteTokenizer() if content == ByteTokenizer().to_bytes() else ListTokenizer.from_bytes(content)
 
 
 def _without_specials(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:

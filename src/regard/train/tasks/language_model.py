@@ -86,7 +86,7 @@ class MaskedTokenTask(LanguageModelTask):
 
 
 def _tokenise(text: ParsedText, tokenizer: Tokenizer, name: str, log: RunLog) -> TextStore:
-    store = open_text(text, tokenizer)
+    store = open_text(text, tokenizer, warn=log.info)
     for line in store.report.describe(name):
         log.info(line)
     return store

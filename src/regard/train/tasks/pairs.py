@@ -68,7 +68,7 @@ class PairTask(Task):
         return [self.valid_corpus[i] for i in split.valid.numbers[split.valid_rows[:n]].tolist()]
 
     def _tokenise(self, corpus: ParsedCorpus, tokenizers: TokenizerPair, name: str, log: RunLog) -> PairStore:
-        store = open_store(corpus, tokenizers, self.recipe.batch.max_tokens)
+        store = open_store(corpus, tokenizers, self.recipe.batch.max_tokens, warn=log.info)
         for line in store.report.describe(name):
             log.info(line)
         if not len(store):
