@@ -20,6 +20,7 @@ LAYERS = [
     {"config", "files"},
     {"verified_files"},
     {"manifest"},
+    {"lock"},
     {"text"},
     {"data"},
     {"nn"},

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save
 
 from regard import __version__, models
 from regard.alignment.from_attention import Aligner
-from regard.bundle_files import CARD, CONFIG, MANIFEST, TOKENIZER, WEIGHTS, read_files, update_file, write_files
+from regard.bundle_files import CARD, CONFIG, TOKENIZER, WEIGHTS, read_files, update_file, write_files
 from regard.bundle_upgrade import (
     FIRST_WITH_MANIFEST,
     FORMAT_VERSION,
@@ -22,7 +22,7 @@ from regard.bundle_upgrade import (
 )
 from regard.config import Config
 from regard.errors import UserError
-from regard.manifest import DamagedFile, check_regular, read_regular
+from regard.manifest import MANIFEST, DamagedFile, check_regular, read_regular
 from regard.models.weights import check_shapes, load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
@@ -138,9 +138,7 @@ def _tokenizers(folder: Path, files: Mapping[str, Path]) -> TokenizerPair:
     return TokenizerPair.from_files(contents, folder / TOKENIZER)
 
 
-def _build_and_load(
-    path: Path, version: int, config: models.ModelConfig, tokenizers: TokenizerPair
-) -> models.Model:
+def _build_and_load(path: Path, version: int, config: models.ModelConfig, tokenizers: TokenizerPair) -> models.Model:
     """Build the model and load its weights. If names or shapes differ, nothing large has been allocated yet."""
     sizes = (tokenizers.tgt.size, None if tokenizers.joint else tokenizers.src.size)
     with torch.device("meta"):

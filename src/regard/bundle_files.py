@@ -11,8 +11,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.files import delete_folder, new_folder, remove_leftovers, sync_folder, write_atomically
-from regard.manifest import NAME as MANIFEST
-from regard.manifest import Checksum, DamagedFile, Manifest, read_regular
+from regard.manifest import MANIFEST, Checksum, DamagedFile, Manifest, read_regular
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -66,7 +65,9 @@ def verify_files(folder: Path) -> list[str]:
     except UserError as error:
         return [str(error)]
     if manifest is None:
-        return [f"{folder / MANIFEST}: missing, so nothing can be verified; `regard verify {folder} --accept` writes one"]
+        return [
+            f"{folder / MANIFEST}: missing, so nothing can be verified; `regard verify {folder} --accept` writes one"
+        ]
     problems = []
     for name in manifest.files:
         try:

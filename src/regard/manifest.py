@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.files import write_atomically
 from regard.verified_files import remember_verified, was_verified
 
-NAME = "manifest.json"
+MANIFEST = "manifest.json"
 
 
 class DamagedFile(UserError):
@@ -74,11 +74,11 @@ class Manifest:
         return cls(files, tree)
 
     def write(self, folder: Path) -> None:
-        write_atomically(folder / NAME, self.to_bytes())
+        write_atomically(folder / MANIFEST, self.to_bytes())
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        path = folder / NAME
+        path = folder / MANIFEST
         return cls.from_bytes(read_regular(path), path)
 
     def check_file(self, name: str, path: Path) -> None:

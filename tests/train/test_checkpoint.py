@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from regard.errors import UserError
+from regard.manifest import DamagedFile, Manifest
 from regard.train.average import average_checkpoints
-from regard.train.checkpoint import Checkpoints, DamagedCheckpoint, read_newest
+from regard.train.checkpoint import Checkpoints, read_newest
 
 
 def tensors(value: float) -> dict[str, torch.Tensor]:
@@ -64,16 +65,17 @@ def test_a_damaged_checkpoint_is_not_used_but_the_one_before_it(tmp_path: Path) 
         flipped = bytearray(content)
         flipped[place] ^= 1 << int(torch.randint(8, (1,), generator=generator))
         path.write_bytes(bytes(flipped))
-        with pytest.raises(DamagedCheckpoint):
+        with pytest.raises(DamagedFile):
             checkpoints.all()[-1].tensors()
         path.write_bytes(content[:place])
-        with pytest.raises(DamagedCheckpoint):
+        with pytest.raises(DamagedFile):
             checkpoints.all()[-1].tensors()
     newest = read_newest(checkpoints)
     assert newest is not None and newest[0].step == 1
-    assert "step-00000002 is damaged" in newest[2][0]
+    [problem] = newest[2]
+    assert "step-00000002" in problem and ("SHA-256 differs" in problem or "bytes" in problem)
     (tmp_path / "step-00000001" / "state.safetensors").write_bytes(b"")
-    with pytest.raises(UserError, match="no checkpoint can be read"):
+    with pytest.raises(UserError, match="no checkpoint can be used"):
         read_newest(checkpoints)
 
 
@@ -85,9 +87,9 @@ def test_a_checkpoint_with_a_damaged_manifest_is_reported_and_not_used(content: 
     (tmp_path / "step-00000002" / "manifest.json").write_bytes(content)
     newest = read_newest(checkpoints)
     assert newest is not None and newest[0].step == 1
-    assert newest[2] == ["step-00000002 has a damaged manifest and is not used"]
+    assert newest[2] == [f"{tmp_path / 'step-00000002' / 'manifest.json'}: damaged"]
     (tmp_path / "step-00000001" / "manifest.json").write_bytes(content)
-    with pytest.raises(UserError, match="no checkpoint can be read"):  # a resumed run must not start again from 0
+    with pytest.raises(UserError, match="no checkpoint can be used"):  # a resumed run must not start again from 0
         read_newest(checkpoints)
 
 
@@ -140,4 +142,69 @@ def test_a_checkpoint_contains_no_pickle(tmp_path: Path) -> None:
     save(Checkpoints(tmp_path, keep=2), 1)
     folder = tmp_path / "step-00000001"
     assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "state.safetensors"]
-    assert json.loads((folder / "manifest.json").read_text())["schema"] == 1
+    assert json.loads((folder / "manifest.json").read_text())["schema"] == 2
+
+
+def test_every_change_of_a_manifest_is_noticed(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    checkpoints.save(1, tensors(1.0), {"progress": {"step": 1, "epoch": 0, "batch": 17}, "score": 1.25})
+    path = tmp_path / "step-00000001" / "manifest.json"
+    content = path.read_bytes()
+    facts = checkpoints.all()[0].facts
+    for place in range(len(content)):
+        for bit in (0, 2, 4):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << bit
+            path.write_bytes(bytes(flipped))
+            assert all(checkpoint.facts == facts for checkpoint in checkpoints.all()), (place, bit)
+    assert checkpoints.damaged()
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"), [({"schema": 1}, "another version of regard"), ({"step": 2}, "of another step")]
+)
+def test_a_checkpoint_of_another_version_or_step_is_not_used(
+    facts: dict[str, int], message: str, tmp_path: Path
+) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    save(checkpoints, 1)
+    folder = tmp_path / "step-00000001"
+    manifest = Manifest.read(folder)
+    Manifest(manifest.files, {**manifest.facts, **facts}).write(folder)
+    with pytest.raises(UserError, match=message):
+        read_newest(checkpoints)
+
+
+def test_a_checkpoint_with_numbers_that_are_not_finite_is_not_used(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    save(checkpoints, 1)
+    checkpoints.save(2, tensors(float("nan")), {})
+    newest = read_newest(checkpoints)
+    assert newest is not None and newest[0].step == 1
+    assert "not finite" in newest[2][0]
+
+
+def test_saving_the_same_state_again_never_removes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a step was saved before its validation and is saved with the score after it."""
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    save(checkpoints, 1)
+    monkeypatch.setattr("regard.train.checkpoint.new_folder", None)  # would replace the folder
+    save(checkpoints, 1, score=3.0)
+    assert [c.score for c in checkpoints.all()] == [3.0]
+
+
+def test_deleting_a_checkpoint_never_leaves_a_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (1, 2):
+        save(checkpoints, step)
+    monkeypatch.setattr("shutil.rmtree", lambda *args, **options: None)  # killed before it deletes anything
+    save(checkpoints, 3)
+    assert [c.step for c in checkpoints.all()] == [2, 3]
+    assert checkpoints.damaged() == []
+
+
+def test_time_based_checkpoints_do_not_pile_up(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    for step in range(1, 20):
+        save(checkpoints, step)
+    assert [c.step for c in checkpoints.all()] == [18, 19]

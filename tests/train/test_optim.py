@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from regard import models
+from regard.errors import UserError
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
 from regard.train.recipe import load_recipe, recipe_names
 
@@ -110,7 +111,7 @@ def test_the_state_is_restored_exactly(weight_decay: float) -> None:
     gradients(first, 1)
     a.step(1e-2)
     second.load_state_dict(first.state_dict())
-    b.restore({name: tensor.clone() for name, tensor in a.state().items()})
+    b.restore({name: tensor.clone() for name, tensor in a.state().items()}, "checkpoint")
     for model, optimizer in ((first, a), (second, b)):
         gradients(model, 2)
         optimizer.step(1e-2)
@@ -130,3 +131,22 @@ def test_the_moving_average_follows_the_weights_and_can_be_swapped_with_them() -
     torch.testing.assert_close(model.weight.detach(), start + 0.1)
     ema.swap()
     assert torch.equal(model.weight, moved)
+
+
+@pytest.mark.parametrize("change", ["shape", "missing", "foreign"])
+def test_a_state_of_another_model_is_refused(change: str) -> None:
+    """A tensor of the wrong shape would crash the fused kernel."""
+    model = nn.Linear(4, 2)
+    optimizer = Optimizer(model, OptimConfig())
+    gradients(model, 1)
+    optimizer.step(1e-2)
+    state = optimizer.state()
+    match change:
+        case "shape":
+            state["exp_avg.weight"] = torch.zeros(1)
+        case "missing":
+            del state["exp_avg.weight"]
+        case "foreign":
+            state["exp_avg.other"] = torch.zeros(1)
+    with pytest.raises(UserError, match="checkpoint: Adam's 'exp_avg"):
+        Optimizer(model, OptimConfig()).restore(state, "checkpoint")

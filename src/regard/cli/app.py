@@ -21,7 +21,20 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 UsageError: Any = typer.BadParameter.__base__
 
 VERBS = (
-    *("demo", "data", "train", "average", "translate", "evaluate", "attend", "attribute", "align", "explain", "lab"),
+    *(
+        "demo",
+        "data",
+        "train",
+        "average",
+        "verify",
+        "translate",
+        "evaluate",
+        "attend",
+        "attribute",
+        "align",
+        "explain",
+        "lab",
+    ),
     *("serve", "generate", "classify", "embed", "caption", "compare", "bench"),
 )
 """In the order in which a newcomer needs them: the order of --help and of the documentation."""

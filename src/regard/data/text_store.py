@@ -36,9 +36,7 @@ class TextStore:
         return len(self.ids)
 
 
-def open_text(
-    text: ParsedText, tokenizer: Tokenizer, folder: Path | None = None, warn: Warn = no_warning
-) -> TextStore:
+def open_text(text: ParsedText, tokenizer: Tokenizer, folder: Path | None = None, warn: Warn = no_warning) -> TextStore:
     """Return the tokenised text from the cache (by default `cache_folder()`); tokenise it if it is not there.
 
     `warn` is called if the cache is damaged.

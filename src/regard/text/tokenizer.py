@@ -24,7 +24,6 @@ from regard.text.vocab import SPECIALS, UNK, WORD_START
 
 _MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
 
-
 _STEMS = ("joint", "src", "tgt")
 """Names of tokenizer files without their suffixes"""
 
@@ -246,7 +245,9 @@ class TokenizerPair:
     def from_files(cls, files: Mapping[str, bytes], where: Path) -> "TokenizerPair":
         """Make the tokenizers from what `files` returned; `where` is named in errors."""
         try:
-            loaded = {PurePath(name).stem: _from_file(PurePath(name).suffix, content) for name, content in files.items()}
+            loaded = {
+                PurePath(name).stem: _from_file(PurePath(name).suffix, content) for name, content in files.items()
+            }
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
         if joint := loaded.get("joint"):

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from regard.bundle import Bundle
 from regard.errors import UserError
+from regard.lock import lock_folder
 from regard.models.weights import load_weights
 from regard.train.checkpoint import Checkpoint, Checkpoints
+from regard.train.log import print_note
 
 WEIGHTS = "model."
 AVERAGED = "ema."
@@ -37,6 +39,11 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
 
 def average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) -> list[int]:
     """Write the mean of the last or best k checkpoints of a run as a bundle and return their steps."""
+    with lock_folder(out, print_note):
+        return _average_run(run, which, k, out)
+
+
+def _average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) -> list[int]:
     bundle = Bundle.load(run)
     checkpoints = Checkpoints(run / "checkpoints", keep=k)
     chosen = checkpoints.last(k) if which == "last" else checkpoints.best(k)

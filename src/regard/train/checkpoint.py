@@ -1,78 +1,99 @@
 """Checkpoints: folders step-00001000/ with state.safetensors and manifest.json, written completely or not at all."""
 
-import hashlib
-import json
-import shutil
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from regard.errors import UserError
 from regard.evaluate.validation import validation_order
-from regard.files import new_folder, remove_leftovers, write_atomically
+from regard.files import delete_folder, new_folder, remove_leftovers, write_atomically
+from regard.lock import FolderLock
+from regard.manifest import Checksum, DamagedFile, Manifest, read_regular
 
-_SCHEMA = 1
+_SCHEMA = 2
+_STATE = "state.safetensors"
+_NAME = re.compile(r"step-(\d{8,})")
+_RESUMABLE = 2
+"""So many of the newest are kept: one to resume from, and one more in case it is damaged"""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One saved state. Tensors are read on demand and verified by the manifest's SHA-256."""
+    """One saved state, whose manifest has been verified. Its tensors are read and verified on demand."""
 
     path: Path
     step: int
-    manifest: dict[str, Any]
+    manifest: Manifest
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was saved with the tensors: progress, score, loss, and what the state was made with"""
+        return self.manifest.facts
 
     @property
     def score(self) -> float | None:
         """The validation's rank (BLEU, accuracy or negative loss), or None if this step was not validated."""
-        score = self.manifest.get("score")
+        score = self.facts.get("score")
         return None if score is None else float(score)
 
     @property
     def order(self) -> tuple[float, float]:
         """Sort key of the validation: greater is better"""
-        return validation_order(self.score or 0.0, self.manifest.get("loss", 0.0))
+        return validation_order(self.score or 0.0, self.facts.get("loss", 0.0))
 
     def tensors(self) -> dict[str, Tensor]:
+        """Read the tensors; raise DamagedFile unless they are as they were saved, and finite."""
+        path = self.path / _STATE
+        content = read_regular(path)
+        if Checksum.of(content) != self.manifest.files.get(_STATE):
+            raise DamagedFile(f"{path}: changed or damaged since it was written (SHA-256 differs)")
         try:
-            content = (self.path / "state.safetensors").read_bytes()
-        except OSError as error:
-            raise DamagedCheckpoint(f"{self.path}: state.safetensors cannot be read ({error.strerror})") from None
-        if hashlib.sha256(content).hexdigest() != self.manifest["sha256"]:
-            raise DamagedCheckpoint(f"{self.path}: state.safetensors does not match its SHA-256")
-        return load(content)
-
-
-class DamagedCheckpoint(UserError):
-    """A checkpoint whose tensors are missing or changed."""
+            tensors = load(content)
+        except SafetensorError as error:
+            raise DamagedFile(f"{path}: not a complete safetensors file ({error})") from None
+        check_finite(tensors, str(path))
+        return tensors
 
 
 class Checkpoints:
-    """The checkpoints of a run. The `keep` newest, the `keep` last validated and the `keep` best are kept."""
+    """The checkpoints of a run: the newest two, the `keep` last validated and the `keep` best are kept."""
 
-    def __init__(self, folder: Path, keep: int) -> None:
+    def __init__(self, folder: Path, keep: int, lock: FolderLock | None = None, left_out: Collection[int] = ()) -> None:
         self.folder = folder
         self.keep = max(2, keep)
+        self.lock = lock
+        self.left_out = left_out
 
-    def save(self, step: int, tensors: Mapping[str, Tensor], manifest: Mapping[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(self.folder)
-        with new_folder(self.folder / f"step-{step:08d}", replace=True) as folder:
-            content = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
-            write_atomically(folder / "state.safetensors", content)
-            digest = hashlib.sha256(content).hexdigest()
-            tree = {"schema": _SCHEMA, "step": step, "sha256": digest, **manifest}
-            write_atomically(folder / "manifest.json", (json.dumps(tree, indent=1) + "\n").encode())
+    def without(self, steps: Collection[int]) -> "Checkpoints":
+        """Return the same checkpoints without those of some steps."""
+        return Checkpoints(self.folder, self.keep, self.lock, steps)
+
+    def save(self, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Save a checkpoint. If there is one of this step with the same tensors, only its manifest is replaced."""
+        if self.lock:
+            self.lock.check()
+        content = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+        manifest = Manifest({_STATE: Checksum.of(content)}, {"schema": _SCHEMA, "step": step, **facts})
+        path = self.folder / f"step-{step:08d}"
+        if _has_tensors(path, manifest):
+            manifest.write(path)
+        else:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with new_folder(path, replace=True) as folder:
+                write_atomically(folder / _STATE, content)
+                manifest.write(folder)
         self._prune()
 
     def all(self) -> list[Checkpoint]:
-        """Return the checkpoints with a readable manifest, oldest first. Their tensors are verified when read."""
-        return sorted(self._readable(), key=lambda checkpoint: checkpoint.step)
+        """Return the checkpoints with an undamaged manifest, oldest first. Their tensors are verified when read."""
+        return self._read()[0]
 
     def newest(self) -> Iterator[Checkpoint]:
         """Return the checkpoints, newest first."""
@@ -86,29 +107,60 @@ class Checkpoints:
         """Return the k with the highest score, best first; of equal scores the lower loss is better, NaN is worst."""
         return sorted(self._validated(), key=lambda c: c.order, reverse=True)[:k]
 
-    def unreadable(self) -> list[str]:
-        """Return the names of checkpoints whose manifest is damaged. (A folder without one was being deleted.)"""
-        readable = {checkpoint.path.name for checkpoint in self.all()}
-        names = {path.parent.name for path in self.folder.glob("step-*/manifest.json")}
-        return sorted(names - readable)
+    def damaged(self) -> list[str]:
+        """Return a line about each checkpoint whose manifest is damaged."""
+        return self._read()[1]
 
     def _validated(self) -> list[Checkpoint]:
         return [checkpoint for checkpoint in self.all() if checkpoint.score is not None]
 
-    def _readable(self) -> Iterator[Checkpoint]:
-        for path in self.folder.glob("step-*/manifest.json"):
-            try:
-                manifest = json.loads(path.read_bytes())
-                yield Checkpoint(path.parent, int(manifest["step"]), manifest)
-            except (ValueError, KeyError, TypeError, OSError, RecursionError):
+    def _read(self) -> tuple[list[Checkpoint], list[str]]:
+        """Return the checkpoints with an undamaged manifest, and a line about each of the others."""
+        checkpoints, damaged = [], []
+        for path in sorted(self.folder.glob("step-*")):
+            name = _NAME.fullmatch(path.name)
+            if name is None or int(name[1]) in self.left_out:
                 continue
+            try:
+                checkpoints.append(_open(path, int(name[1])))
+            except DamagedFile as error:
+                damaged.append(str(error))
+        return sorted(checkpoints, key=lambda checkpoint: checkpoint.step), damaged
 
     def _prune(self) -> None:
-        newest = [c.step for c in self.all()][-self.keep :]
+        remove_leftovers(self.folder)
+        newest = [c.step for c in self.all()][-_RESUMABLE:]
         keep = {*newest, *(c.step for c in self.last(self.keep)), *(c.step for c in self.best(self.keep))}
         for checkpoint in self.all():
             if checkpoint.step not in keep:
-                shutil.rmtree(checkpoint.path, ignore_errors=True)
+                delete_folder(checkpoint.path)
+
+
+def _open(path: Path, step: int) -> Checkpoint:
+    """Read and verify the manifest of a checkpoint."""
+    manifest = Manifest.read(path)
+    schema = manifest.facts.get("schema")
+    if schema != _SCHEMA:
+        raise DamagedFile(f"{path}: written by another version of regard (schema {schema}, this one reads {_SCHEMA})")
+    if manifest.facts.get("step") != step:
+        raise DamagedFile(f"{path}: the checkpoint of another step")
+    return Checkpoint(path, step, manifest)
+
+
+def _has_tensors(path: Path, manifest: Manifest) -> bool:
+    """Return whether the folder holds exactly the tensors of this manifest."""
+    try:
+        manifest.check(path)
+    except DamagedFile:
+        return False
+    return True
+
+
+def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
+    """Raise DamagedFile if a number is infinite or not a number."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise DamagedFile(f"{where}: tensor '{name}' has values that are not finite")
 
 
 def read_newest(checkpoints: Checkpoints) -> tuple[Checkpoint, dict[str, Tensor], list[str]] | None:
@@ -116,12 +168,12 @@ def read_newest(checkpoints: Checkpoints) -> tuple[Checkpoint, dict[str, Tensor]
 
     None if there is no checkpoint at all.
     """
-    problems = [f"{name} has a damaged manifest and is not used" for name in checkpoints.unreadable()]
+    problems = checkpoints.damaged()
     for checkpoint in checkpoints.newest():
         try:
             return checkpoint, checkpoint.tensors(), problems
-        except (DamagedCheckpoint, SafetensorError, OSError, KeyError) as error:
-            problems.append(f"{checkpoint.path.name} is damaged and not used ({error})")
+        except DamagedFile as error:
+            problems.append(str(error))
     if problems:
-        raise UserError(f"{checkpoints.folder}: no checkpoint can be read: {'; '.join(problems)}")
+        raise UserError(f"{checkpoints.folder}: no checkpoint can be used: {'; '.join(problems)}")
     return None

@@ -1,10 +1,13 @@
 """The log of a run: a progress bar or plain lines on stderr, metrics.jsonl, and TensorBoard if it is on."""
 
+import io
 import json
 import math
+import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +15,75 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.errors import UserError
-from regard.files import write_atomically
+from regard.files import disk_error, write_atomically
+
+_SILENCE = 10.0  # seconds after which a line says what the run is doing
 
 
 class RunLog:
-    """Writes messages to stderr and metrics to metrics.jsonl."""
+    """Writes messages to stderr and metrics to metrics.jsonl.
+
+    While it is open, a thread prints a line at least every ten seconds, however long an update takes.
+    """
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         self.path = folder / "metrics.jsonl"
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Console(file=sys.stderr or io.StringIO(), highlight=False, soft_wrap=True)
         self._bar: Progress | None = None
         self._board = _tensorboard(folder) if tensorboard else None
-        self._started = time.monotonic()
+        self._activity: tuple[str, float] | None = None
+        self._last_line = time.monotonic()
+        self._closed = threading.Event()
+
+    def __enter__(self) -> "RunLog":
+        threading.Thread(target=self._break_silence, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closed.set()
+        if self._board:
+            self._board.close()
 
     def info(self, line: str) -> None:
-        """Print a line to stderr."""
-        self.console.print(line, markup=False)
+        """Print a line to stderr, unless nobody can read it any more."""
+        self._last_line = time.monotonic()
+        with suppress(OSError):
+            self.console.print(line, markup=False)
+
+    def doing(self, activity: str) -> None:
+        """Note what the run is doing from now on; it is printed if it takes long."""
+        self._activity = (activity, time.monotonic())
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since the last line"""
+        return time.monotonic() - self._last_line
+
+    def _break_silence(self) -> None:
+        while not self._closed.wait(0.5):
+            if self._activity and self._bar is None and self.silent_for >= _SILENCE:
+                activity, start = self._activity
+                self.info(f"{activity}: {_minutes(time.monotonic() - start)} so far")
 
     def record(self, step: int, **values: Any) -> None:
         """Append a line to metrics.jsonl, with null for numbers that are not finite, and add TensorBoard scalars."""
         values = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **values}, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise disk_error(error, self.path) from error
         if self._board:
             for name, value in values.items():
                 if isinstance(value, int | float):
                     self._board.add_scalar(name, value, step)
 
-    def rewind(self, step: int) -> None:
-        """Delete the metrics after `step`, because a resumed run records them again."""
+    def rewind(self, step: int, validated: int) -> None:
+        """Delete the metrics after `step`, and validations after step `validated`: a resumed run records them again."""
         if self.path.is_file():
-            rows = [row for row in read_metrics(self.path) if row["step"] <= step]
+            rows = [
+                row for row in read_metrics(self.path) if row["step"] <= (validated if "valid_loss" in row else step)
+            ]
             lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             write_atomically(self.path, lines.encode())
 
@@ -50,6 +91,7 @@ class RunLog:
     def progress(self, done: int, total: int) -> Iterator[None]:
         """Show a progress bar while the block runs, if stderr is a terminal."""
         self._started, self._first = time.monotonic(), done
+        self.info(f"training: update {done + 1:,} of up to {total:,} is the first")
         if not self.console.is_terminal:
             yield
             return
@@ -68,25 +110,33 @@ class RunLog:
         """Record the training metrics since the last call and show them on the bar, or as a line with the time left."""
         self.record(step, **values)
         text = f"loss {values['loss']:.3f}  lr {values['lr']:.2e}  {values['tokens_per_second']:,.0f} target tokens/s"
+        now = time.monotonic()
+        seconds_left = (now - self._started) / max(1, step - self._first) * (total - step)
+        if step == self._first + 1:  # the first update is slower than the others: do not count it again
+            self._started, self._first = now, step
         if self._bar:
             self._bar.update(self._task, completed=step, total=total, description=text)
         else:
-            rate = (time.monotonic() - self._started) / max(1, step - self._first)
-            self.info(f"step {step:,}/{total:,}  {text}  {_minutes(rate * (total - step))} left")
+            self.info(f"step {step:,}/{total:,}  {text}  {_minutes(seconds_left)} left")
+        self._last_line = now
 
-    def close(self) -> None:
-        if self._board:
-            self._board.close()
+
+def print_note(line: str) -> None:
+    """Print a line to stderr before there is a log."""
+    with suppress(OSError, ValueError):
+        print(f"regard: {line}", file=sys.stderr)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of metrics.jsonl; a line that was cut off by a crash is left out."""
+    """Return the rows of metrics.jsonl; a line that was cut off by a crash or is damaged is left out."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int):
+            rows.append(row)
     return rows
 
 

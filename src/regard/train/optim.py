@@ -1,7 +1,7 @@
 """The Adam optimizer, learning rate schedules, and a moving average of the weights (EMA)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 import torch
@@ -9,11 +9,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Config
+from regard.errors import UserError
 
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 _NOT_DECAYED = {"positions", "a_log"}
 """Names of position tables and of the state-space transition, which weight decay leaves alone"""
+
+
+_SLOTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of each parameter"""
 
 
 class OptimConfig(Config):
@@ -95,14 +100,26 @@ class Optimizer:
                 tensors[f"{slot}.{name}"] = value
         return tensors
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Load what `state` returned."""
-        self.skipped = tensors["skipped"].to(self.skipped.device)
+    def restore(self, tensors: dict[str, Tensor], where: str) -> None:
+        """Load what `state` returned; `where` is named in errors."""
+        expected = {"skipped": self.skipped.shape}
         for name, parameter in zip(self.names, self.parameters, strict=True):
-            slots = ("step", "exp_avg", "exp_avg_sq")
-            state = {slot: tensors[f"{slot}.{name}"] for slot in slots if f"{slot}.{name}" in tensors}
-            if state:  # a checkpoint from before the first update has none
-                self.adam.state[parameter] = {slot: tensor.to(parameter.device) for slot, tensor in state.items()}
+            if f"step.{name}" in tensors:  # a parameter that never had a gradient has no state
+                expected |= {f"{slot}.{name}": _slot_shape(slot, parameter) for slot in _SLOTS}
+        for name in sorted(expected.keys() ^ tensors.keys()):
+            raise UserError(f"{where}: Adam's '{name}' is {'missing' if name in expected else 'not of this model'}")
+        for name, shape in expected.items():
+            if tensors[name].shape != shape:
+                raise UserError(f"{where}: Adam's '{name}' has shape {tuple(tensors[name].shape)}, not {tuple(shape)}")
+        self.skipped = tensors["skipped"].to(self.skipped.device, torch.int64)
+        for name, parameter in zip(self.names, self.parameters, strict=True):
+            if f"step.{name}" in tensors:
+                state = {slot: tensors[f"{slot}.{name}"].to(parameter.device, torch.float32) for slot in _SLOTS}
+                self.adam.state[parameter] = state
+
+
+def _slot_shape(slot: str, parameter: Tensor) -> torch.Size:
+    return torch.Size() if slot == "step" else parameter.shape
 
 
 def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
@@ -139,6 +156,14 @@ class MovingAverage:
     def update(self, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
         torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - decay)
+
+    @torch.no_grad()
+    def restore(self, tensors: dict[str, Tensor], names: Sequence[str], where: str) -> None:
+        """Load the averages of the parameters `names`; `where` is named in errors."""
+        for name, average in zip(names, self.average, strict=True):
+            if name not in tensors or tensors[name].shape != average.shape:
+                raise UserError(f"{where}: the moving average of '{name}' is missing or has another shape")
+            average.copy_(tensors[name])
 
     @torch.no_grad()
     def swap(self) -> None:

@@ -1,8 +1,13 @@
 """How far a run has come."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from regard.evaluate.validation import Validation, validation_order
+from regard.manifest import DamagedFile
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,16 @@ class Progress:
     loss: float = float("inf")
     seconds: float = 0.0
     """Training time, only counted if train.seconds limits it"""
+
+    @classmethod
+    def parse(cls, tree: Mapping[str, Any], where: str) -> "Progress":
+        """Check what a checkpoint has stored; `where` is named in errors."""
+        try:
+            return TypeAdapter(cls).validate_python(tree)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            raise DamagedFile(f"{where}: progress.{name}: {first['msg']}") from None
 
     def after(self, validation: Validation) -> "Progress":
         """Return the progress after a validation of the current step."""

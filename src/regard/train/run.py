@@ -9,17 +9,19 @@ import torch
 
 from regard import models
 from regard.alignment.from_attention import Aligner
-from regard.bundle import Bundle
+from regard.bundle import Bundle, load_tokenizers
 from regard.config import read_yaml
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
-from regard.files import write_atomically
+from regard.files import remove_leftovers, write_atomically
+from regard.lock import FolderLock, lock_folder
+from regard.manifest import DamagedFile, read_regular
 from regard.models.weights import load_matching, load_weights
 from regard.pipelines.base import device_named
 from regard.text.tokenizer import TokenizerPair
 from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints
-from regard.train.log import RunLog
+from regard.train.log import RunLog, print_note
 from regard.train.model_card import model_card
 from regard.train.progress import Progress
 from regard.train.recipe import Recipe
@@ -29,12 +31,15 @@ from regard.train.trainer import Trainer
 
 _CONFIG_HEADER = "# The resolved recipe of this run of regard."
 
+_COMPLETE = "complete"
+"""File in the folder of the tokenizers with their fingerprint, written when they are complete"""
+
 _LINK_THRESHOLD = 0.25
 """Share of a target word's attention from which a guided head links it to a source word"""
 
 _MAY_DIFFER = {
     *("train.steps", "train.seconds", "train.patience", "train.log_every", "train.tensorboard"),
-    "batch.workers",
+    *("train.save_every", "train.save_minutes", "batch.workers"),
 }
 """Options that may change when a run is resumed; `train.steps` not if the learning rate depends on it"""
 
@@ -72,19 +77,30 @@ class TrainingResult:
 
 
 def train(run: Run) -> TrainingResult:
-    """Train, average checkpoints and save a bundle in `run.out`. Raises Stopped when a signal ends the run early."""
+    """Train, average checkpoints and save a bundle in `run.out`. Raises Stopped when a signal ends the run early.
+
+    No other process can train in the same folder at the same time.
+    """
     task_class = get_task(run.recipe.task)
     task_class.check(run.recipe)
     if run.alignments and (run.recipe.task != "translate" or run.recipe.model.kind == "decoder"):
         raise UserError("--alignments are for translators with an encoder; leave them out")
-    _prepare_folder(run)
-    log = RunLog(run.out, run.recipe.train.tensorboard)
+    with lock_folder(run.out, print_note) as lock:
+        _prepare_folder(run)
+        with RunLog(run.out, run.recipe.train.tensorboard) as log:
+            return _train(run, task_class, log, lock)
+
+
+def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> TrainingResult:
+    log.doing("reading the data")
     with task_class(run.files) as task:
         tokenizers = _tokenizers(run, task, log)
+        log.doing("tokenising the data")
         data = task.load_data(tokenizers, run.out, log)
-    trainer = _make_trainer(run, data, tokenizers, log)
+    trainer = _make_trainer(run, data, tokenizers, log, lock)
     progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
     progress = trainer.train(progress)
+    log.doing("averaging and validating the best checkpoints")
     weights, validation = _load_best_weights(run, trainer)
     recipe, languages = run.recipe, run.languages or languages_from_names(run.train)
     bundle = Bundle(
@@ -98,9 +114,9 @@ def train(run: Run) -> TrainingResult:
         _guided_aligner(trainer) if run.alignments else Aligner(),
         tuple(source for source, *_ in validation.samples) if recipe.task == "translate" else (),
     )
+    lock.check()
     bundle.save(run.out, model_card(recipe, languages, trainer, progress, validation, weights))
     log.info(f"kept {weights}: validation {validation.describe()}")
-    log.close()
     return TrainingResult(run.out, progress, validation)
 
 
@@ -127,20 +143,18 @@ def _prepare_folder(run: Run) -> None:
     started = any((run.out / "checkpoints").glob("step-*")) or (run.out / "model.safetensors").is_file()
     if started and not run.resume:
         raise UserError(f"{run.out}: already holds a run; add --resume to continue it, or choose another --out")
-    if run.resume and path.is_file():
+    if run.resume and path.exists():
         _check_same_options(read_yaml(path), run.recipe)
-    try:
-        run.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{run.out}: the folder cannot be created ({error.strerror})") from None
+    for folder in (run.out, run.out / "tokenizer", run.out / "checkpoints"):
+        remove_leftovers(folder, exclusive=True)
     write_atomically(path, f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
 
 
 def _may_write(folder: Path) -> bool:
     """Return whether the folder is that of a run, or has no files that a run would overwrite."""
     config = folder / "config.yaml"
-    if config.is_file():
-        return config.read_text(encoding="utf-8", errors="replace").startswith(_CONFIG_HEADER)
+    if config.exists():
+        return read_regular(config).startswith(_CONFIG_HEADER.encode())
     return not any((folder / name).exists() for name in ("README.md", "config.json", "model.safetensors"))
 
 
@@ -167,23 +181,39 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _tokenizers(run: Run, task: Task, log: RunLog) -> TokenizerPair:
-    """Return the tokenizers of a run: its own if it is resumed, given ones, those of `train.init`, or new ones."""
+    """Return the tokenizers of a run: its own if it is resumed, given ones, those of `train.init`, or new ones.
+
+    If those of a resumed run are damaged they are made again. Whether they are the same as before is checked with the
+    data, whose fingerprint depends on them.
+    """
     folder = run.out / "tokenizer"
-    if run.resume and (folder / "complete").is_file():
-        return TokenizerPair.load(folder)
+    if run.resume and (folder / _COMPLETE).exists():
+        if pair := _read_complete(folder):
+            return pair
+        log.info(f"{folder}: damaged, so the tokenizer is made again")
+    log.doing("making the tokenizer")
     pair = TokenizerPair.load(run.tokenizer) if run.tokenizer else task.train_tokenizers()
     if run.recipe.train.init:
-        start = TokenizerPair.load(run.recipe.train.init / "tokenizer")
+        start = load_tokenizers(run.recipe.train.init)
         # The labels of a classifier come from its data.
         pair = TokenizerPair(start.src, pair.tgt) if run.recipe.task == "classify" else start
     pair.save(folder)
-    write_atomically(folder / "complete", b"")
+    write_atomically(folder / _COMPLETE, pair.fingerprint.encode())
     sizes = f"{pair.tgt.size:,}" if pair.joint else f"{pair.src.size:,} and {pair.tgt.size:,}"
     log.info(f"tokenizer: {sizes} pieces{', joint' if pair.joint else ''}")
     return pair
 
 
-def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunLog) -> Trainer:
+def _read_complete(folder: Path) -> TokenizerPair | None:
+    """Return the tokenizers of a run, or None if they are not those that were saved."""
+    try:
+        pair, fingerprint = TokenizerPair.load(folder), read_regular(folder / _COMPLETE)
+    except UserError:
+        return None
+    return pair if pair.fingerprint.encode() == fingerprint else None
+
+
+def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunLog, lock: FolderLock) -> Trainer:
     recipe = run.recipe
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
@@ -191,7 +221,7 @@ def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunL
     if device.index is not None:  # cuda:1; plain cuda is the current device
         torch.cuda.set_device(device)  # streams and graphs belong to the current device
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
-    checkpoints = Checkpoints(run.out / "checkpoints", keep=recipe.train.average_k)
+    checkpoints = Checkpoints(run.out / "checkpoints", recipe.train.average_k, lock)
     if recipe.train.init and not (run.resume and checkpoints.all()):
         _load_initial_weights(recipe.train.init, model, tokenizers, log)
     log.info(f"model: {recipe.model.kind}, {sum(p.numel() for p in model.parameters()):,} parameters, on {device}")
@@ -211,7 +241,7 @@ def _load_best_weights(run: Run, trainer: Trainer) -> tuple[str, Validation]:
 
     Returns a description of the weights and their validation.
     """
-    config, checkpoints = run.recipe.train, trainer.checkpoints
+    config, checkpoints = run.recipe.train, _undamaged(trainer)
     trainer.ema = None  # the loaded weights are already averaged
     best = checkpoints.best(1)
     choices = {f"the checkpoint of step {best[0].step}": best}
@@ -226,3 +256,20 @@ def _load_best_weights(run: Run, trainer: Trainer) -> tuple[str, Validation]:
     validation, name, weights = max(candidates, key=lambda candidate: candidate[0].order)
     load_weights(trainer.model, weights, name)
     return name, validation
+
+
+def _undamaged(trainer: Trainer) -> Checkpoints:
+    """Return the checkpoints of a run without damaged ones, which are named."""
+    problems, damaged = trainer.checkpoints.damaged(), set()
+    for checkpoint in trainer.checkpoints.all():
+        try:
+            checkpoint.tensors()
+        except DamagedFile as error:
+            problems.append(str(error))
+            damaged.add(checkpoint.step)
+    for problem in problems:
+        trainer.log.info(f"not used: {problem}")
+    checkpoints = trainer.checkpoints.without(damaged)
+    if not checkpoints.best(1):
+        raise UserError(f"{checkpoints.folder}: no validated checkpoint can be used; restore one, or train again")
+    return checkpoints

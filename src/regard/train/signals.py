@@ -1,9 +1,15 @@
-"""Ctrl-C and SIGTERM as a request to save and stop."""
+"""Ctrl-C, SIGTERM and SIGHUP as a request to save and stop."""
 
+import os
 import signal
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+_PATIENCE = 3
+"""Ctrl-C ends the process without saving when it is pressed for this time"""
 
 
 class Stopped(Exception):
@@ -23,11 +29,23 @@ class StopRequest:
     """True after a signal has arrived."""
 
     signal_number: int | None = None
+    interrupts = 0
+    """How many times Ctrl-C was pressed"""
 
     def check(self) -> None:
         """Raise StopRequested after a signal has arrived."""
         if self:
             raise StopRequested
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        self.signal_number = self.signal_number or number
+        self.interrupts += number == signal.SIGINT
+        if self.interrupts >= _PATIENCE:
+            raise KeyboardInterrupt
+        if self.interrupts == _PATIENCE - 1:
+            _write("still at it; Ctrl-C once more ends at once and loses the updates since the last checkpoint")
+        elif self.interrupts < 2:
+            _write("stopping after this update and saving a checkpoint")
 
     def __bool__(self) -> bool:
         return self.signal_number is not None
@@ -35,17 +53,25 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Iterator[StopRequest]:
-    """Record SIGINT and SIGTERM instead of stopping at once; a second signal raises KeyboardInterrupt."""
+    """Record SIGINT, SIGTERM and SIGHUP and say so instead of stopping at once.
+
+    Only Ctrl-C pressed three times raises KeyboardInterrupt. A signal that is ignored, as SIGHUP under nohup, stays
+    ignored. In a thread other than the main one, signals cannot be handled and are left alone.
+    """
     request = StopRequest()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if request:
-            raise KeyboardInterrupt
-        request.signal_number = number
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, request.handle) for number in handled}
     try:
         yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _write(line: str) -> None:
+    """Write a line to stderr from a signal handler, where buffered files must not be used; the terminal may be gone."""
+    with suppress(OSError):
+        os.write(2, f"\nregard: {line}\n".encode())

@@ -35,6 +35,8 @@ from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_r
 from regard.train.progress import Progress
 from regard.train.signals import Stopped, StopRequest, StopRequested, stop_signals
 
+_SILENCE = 9.0  # seconds without a line after which the next update is reported
+
 
 class TrainConfig(LossConfig, OptimConfig):
     seed: int = Field(1, ge=0, lt=2**32)
@@ -52,6 +54,8 @@ class TrainConfig(LossConfig, OptimConfig):
     """On a GPU: capture an update once per shape and replay it, which saves the time to launch kernels."""
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; each validation saves one as well."""
+    save_minutes: float = Field(10.0, gt=0.0)
+    """A checkpoint is saved at the latest this long after the one before."""
     patience: int = Field(10, ge=0)
     """Stop after this many validations without a better score (or loss, at an equal score); 0: never."""
     average: Literal["last", "best", "none"] = "last"
@@ -59,7 +63,7 @@ class TrainConfig(LossConfig, OptimConfig):
     average_k: int = Field(5, ge=1)
     """Number of checkpoints to average."""
     log_every: int = Field(50, ge=1)
-    """Updates between two log lines."""
+    """Updates between two log lines; if they take long, there is a line every ten seconds."""
     max_skipped: int = Field(5, ge=1)
     """Stop after this many updates in a row whose gradient is not finite."""
     tensorboard: bool = False
@@ -100,6 +104,8 @@ class Trainer:
         stream = self.batches.stream(StreamPosition(progress.epoch, progress.batch))
         with stop_signals() as stop, self.log.progress(progress.step, config.steps):
             self.meter.restart()
+            self._saved_at = time.monotonic()
+            first = progress.step + 1
             while True:
                 if self._validation_due(progress):
                     with self.meter.paused():
@@ -109,15 +115,16 @@ class Trainer:
                     return progress
                 if stop:
                     self._save_and_stop(progress, stop)
+                self.log.doing(f"update {progress.step + 1:,}")
                 progress = self._timed_update(stream, progress)
-                if progress.step % config.log_every == 0:
+                if progress.step == first or progress.step % config.log_every == 0 or self.log.silent_for > _SILENCE:
                     self._report(progress)
-                if config.save_every and progress.step % config.save_every == 0:
+                if self._save_due(progress):
                     self._save(progress)
 
     def begin(self) -> Progress:
         """Start from the beginning and delete the metrics of an attempt that saved no checkpoint."""
-        self.log.rewind(0)
+        self.log.rewind(0, 0)
         return Progress()
 
     def restore(self, allow_inexact: bool = False) -> Progress:
@@ -127,17 +134,17 @@ class Trainer:
             return self.begin()
         checkpoint, tensors, problems = newest
         for problem in problems:
-            self.log.info(problem)
-        self._check_same_machine(checkpoint.manifest.get("made_with", {}), allow_inexact)
-        load_weights(self.model, _with_prefix(WEIGHTS, tensors), str(checkpoint.path))
-        self.optimizer.restore(_with_prefix("adam.", tensors))
+            self.log.info(f"not used: {problem}")
+        where = str(checkpoint.path)
+        progress = Progress.parse(checkpoint.facts.get("progress", {}), where)
+        self._check_same_machine(checkpoint.facts.get("made_with", {}), allow_inexact)
+        load_weights(self.model, _with_prefix(WEIGHTS, tensors), where)
+        self.optimizer.restore(_with_prefix("adam.", tensors), where)
         if self.ema:
-            averages = _with_prefix(AVERAGED, tensors)
-            for name, average in zip(self.optimizer.names, self.ema.average, strict=True):
-                average.copy_(averages[name])
-        self.log.rewind(checkpoint.step)
+            self.ema.restore(_with_prefix(AVERAGED, tensors), self.optimizer.names, where)
+        self.log.rewind(progress.step, progress.validated)
         self.log.info(f"resumed from {checkpoint.path.name}")
-        return Progress(**checkpoint.manifest["progress"])
+        return progress
 
     def validate(self, check_stop: Callable[[], None] = lambda: None) -> Validation:
         """Validate the weights, or their moving average if there is one."""
@@ -171,6 +178,11 @@ class Trainer:
         if progress.validated == progress.step:
             return False
         return progress.step % self.validator.config.every == 0 or self._budget_spent(progress)
+
+    def _save_due(self, progress: Progress) -> bool:
+        config = self.config
+        by_step = config.save_every is not None and progress.step % config.save_every == 0
+        return by_step or time.monotonic() - self._saved_at >= 60 * config.save_minutes
 
     def _timed_update(self, stream: Iterator[tuple[StreamPosition, Batch]], progress: Progress) -> Progress:
         start = time.perf_counter()
@@ -225,18 +237,21 @@ class Trainer:
         in_a_row = int(self.optimizer.skipped[1])
         if in_a_row < self.config.max_skipped:
             return
-        checkpoint = next((checkpoint.path for checkpoint in self.checkpoints.newest()), "none yet")
         raise UserError(
             f"stopped at step {progress.step}: the gradients of the last {in_a_row} updates were not finite and were "
-            f"skipped; the last good checkpoint is {checkpoint}; use a lower train.lr and another --out, or check the "
-            "data"
+            f"skipped; {self._after_divergence()}"
         )
+
+    def _after_divergence(self) -> str:
+        checkpoint = next((checkpoint.path for checkpoint in self.checkpoints.newest()), "none yet")
+        return f"the last good checkpoint is {checkpoint}; use a lower train.lr and another --out, or check the data"
 
     def _save_and_stop(self, progress: Progress, stop: StopRequest) -> NoReturn:
         self._save(progress)
         raise Stopped(stop.signal_number or 0, progress.step)
 
     def _validate(self, progress: Progress, stop: StopRequest) -> Progress:
+        self.log.doing(f"validation of step {progress.step:,}")
         try:
             validation = self.validate(stop.check)
         except StopRequested:  # the resumed run starts with this validation
@@ -258,11 +273,15 @@ class Trainer:
         if self.ema:
             named = zip(self.optimizer.names, self.ema.average, strict=True)
             tensors |= {AVERAGED + name: tensor for name, tensor in named}
-        manifest: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
+        if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+            raise UserError(f"stopped at step {progress.step}: the weights are not finite; {self._after_divergence()}")
+        facts: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
         if progress.validated == progress.step:
-            manifest |= {"score": progress.rank, "loss": progress.loss}
+            facts |= {"score": progress.rank, "loss": progress.loss}
+        self.log.doing("saving a checkpoint")
         with self.meter.paused():
-            self.checkpoints.save(progress.step, tensors, manifest)
+            self.checkpoints.save(progress.step, tensors, facts)
+        self._saved_at = time.monotonic()
 
     def _made_with(self) -> dict[str, Any]:
         """Return what must be the same for a resumed run to give the same bits."""

@@ -1,0 +1,33 @@
+"""`regard verify`: check the files of a model or run against their checksums."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.app import app
+from regard.cli.output import print_line
+from regard.errors import UserError
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A directory written by `regard train`.")],
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept", help="Accept the model's files as they are, for example after you edited config.json."
+        ),
+    ] = False,
+) -> None:
+    """Check that no file of a model or of its checkpoints has changed since it was written."""
+    from regard.train import verify as verification
+
+    if accept:
+        verification.accept(folder)
+    result = verification.verify(folder)
+    for problem in result.problems:
+        print_line(problem)
+    if result.problems:
+        raise UserError(f"{folder}: {len(result.problems)} of its files are missing, changed or damaged")
+    print_line(f"{folder}: {', '.join(result.checked)}: every file is as it was written")

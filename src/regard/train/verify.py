@@ -1,0 +1,52 @@
+"""Checks the files of a run or of a model directory against their checksums."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.bundle_files import CONFIG, WEIGHTS, accept_files, verify_files
+from regard.errors import UserError
+from regard.lock import lock_folder
+from regard.manifest import MANIFEST, DamagedFile
+from regard.train.checkpoint import Checkpoints
+from regard.train.log import print_note
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked in a folder, and what is wrong there."""
+
+    checked: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def verify(folder: Path) -> Verification:
+    """Check every file of a model directory and every checkpoint of a run."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    checked, problems = [], []
+    if has_model(folder):
+        checked.append("the model")
+        problems += verify_files(folder)
+    checkpoints = Checkpoints(folder / "checkpoints", keep=1)
+    problems += checkpoints.damaged()
+    for checkpoint in checkpoints.all():
+        checked.append(f"the checkpoint of step {checkpoint.step:,}")
+        try:
+            checkpoint.tensors()
+        except DamagedFile as error:
+            problems.append(str(error))
+    if not checked and not problems:
+        raise UserError(f"{folder}: holds neither a model nor checkpoints; give a directory that `regard train` wrote")
+    return Verification(tuple(checked), tuple(problems))
+
+
+def accept(folder: Path) -> None:
+    """Accept the files of a model directory as they are: write their checksums anew."""
+    if not has_model(folder):
+        raise UserError(f"{folder}: holds no model whose files could be accepted")
+    with lock_folder(folder, print_note):
+        accept_files(folder)
+
+
+def has_model(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (WEIGHTS, CONFIG, MANIFEST))
