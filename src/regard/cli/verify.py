@@ -15,9 +15,7 @@ def verify(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A directory written by `regard train`.")],
     accept: Annotated[
         bool,
-        typer.Option(
-            "--accept", help="Accept the model's files as they are, for example after you edited config.json."
-        ),
+        typer.Option("--accept", help="Accept the model's files as they are, as after an edit of config.json."),
     ] = False,
 ) -> None:
     """Check that no file of a model or of its checkpoints has changed since it was written."""
