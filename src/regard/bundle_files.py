@@ -39,8 +39,8 @@ def update_file(folder: Path, name: str, content: bytes) -> None:
 def read_files(folder: Path) -> dict[str, Path]:
     """Return the paths of a model directory's files by name, after a check of their SHA-256.
 
-    A directory without a manifest, as older versions wrote them, is not checked. The model card is for people, who may
-    edit it.
+    A directory without a manifest, as older versions wrote them, is not checked, nor is the model card, which people
+    may edit.
     """
     for last_try in (False, True):
         manifest = _read_manifest(folder)
@@ -48,9 +48,8 @@ def read_files(folder: Path) -> dict[str, Path]:
             return _files_without_manifest(folder)
         paths = {name: _present_path(folder, name) for name in (*manifest.files, MANIFEST)}
         try:
-            for name in manifest.files:
-                if name != CARD:
-                    manifest.check_file(name, paths[name])
+            for name in sorted(manifest.files.keys() - {CARD}):
+                manifest.check_file(name, paths[name])
             return paths
         except DamagedFile as error:
             if last_try:  # at the first try, another process may just have replaced the files
@@ -59,7 +58,7 @@ def read_files(folder: Path) -> dict[str, Path]:
 
 
 def verify_files(folder: Path) -> list[str]:
-    """Return what is wrong with the files of a model directory, the model card included; nothing if all is well."""
+    """Return what is wrong with the files of a model directory; nothing if all is well."""
     try:
         manifest = _read_manifest(folder)
     except UserError as error:
@@ -69,12 +68,24 @@ def verify_files(folder: Path) -> list[str]:
             f"{folder / MANIFEST}: missing, so nothing can be verified; `regard verify {folder} --accept` writes one"
         ]
     problems = []
-    for name in manifest.files:
+    for name in sorted(manifest.files.keys() - {CARD}):
         try:
             manifest.check_file(name, _present_path(folder, name))
         except DamagedFile as error:
             problems.append(str(error))
     return problems
+
+
+def card_was_edited(folder: Path) -> bool:
+    """Return whether the model card is another than the one that was written."""
+    manifest = _read_manifest(folder)
+    if manifest is None or CARD not in manifest.files:
+        return False
+    try:
+        manifest.check_file(CARD, _present_path(folder, CARD))
+    except DamagedFile:
+        return True
+    return False
 
 
 def accept_files(folder: Path) -> None:

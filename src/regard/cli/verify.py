@@ -27,5 +27,5 @@ def verify(
     for problem in result.problems:
         print_line(problem)
     if result.problems:
-        raise UserError(f"{folder}: {len(result.problems)} of its files are missing, changed or damaged")
-    print_line(f"{folder}: {', '.join(result.checked)}: every file is as it was written")
+        raise UserError(f"{folder}: {len(result.problems)} problems; see above")
+    print_line(f"{folder}: every file is as it was written: {', '.join(result.checked)}")

@@ -91,7 +91,7 @@ class RunLog:
     def progress(self, done: int, total: int) -> Iterator[None]:
         """Show a progress bar while the block runs, if stderr is a terminal."""
         self._started, self._first = time.monotonic(), done
-        self.info(f"training: update {done + 1:,} of up to {total:,} is the first")
+        self.info(f"training: at most {total:,} updates, starting with update {done + 1:,}")
         if not self.console.is_terminal:
             yield
             return

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.bundle_files import CONFIG, WEIGHTS, accept_files, verify_files
+from regard.bundle_files import CONFIG, WEIGHTS, accept_files, card_was_edited, verify_files
 from regard.errors import UserError
 from regard.lock import lock_folder
 from regard.manifest import MANIFEST, DamagedFile
@@ -25,8 +25,9 @@ def verify(folder: Path) -> Verification:
         raise UserError(f"{folder}: no such folder")
     checked, problems = [], []
     if has_model(folder):
-        checked.append("the model")
         problems += verify_files(folder)
+        edited = not problems and card_was_edited(folder)
+        checked.append(f"the model{' (whose README.md was edited)' if edited else ''}")
     checkpoints = Checkpoints(folder / "checkpoints", keep=1)
     problems += checkpoints.damaged()
     for checkpoint in checkpoints.all():
