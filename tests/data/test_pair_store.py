@@ -64,3 +64,36 @@ def test_processes_that_build_the_same_store_at_once_all_get_it(tmp_path: Path) 
         jobs = [pool.submit(open_store, corpus, pair, 20, tmp_path / str(i // 4)) for i in range(12)]
         assert [len(job.result()) for job in jobs] == [2000] * 12
     assert not list(tmp_path.glob("*/corpora/.*.tmp"))
+
+
+@pytest.mark.parametrize("name", ["src.ids", "tgt.ids", "src.ends", "tgt.ends", "numbers", "manifest.json"])
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete", "folder"])
+def test_a_damaged_cache_is_made_again_and_named(name: str, damage: str, tmp_path: Path) -> None:
+    pairs = [("a b", "c"), ("b", "c d")]
+    corpus = Corpus(write_pairs(tmp_path, "train", pairs)).read()
+    tokenizer = train_tokenizer([text for pair in pairs for text in pair], TokenizerConfig(kind="word"))
+    tokenizers, warnings = TokenizerPair(tokenizer, tokenizer), list[str]()
+
+    def opened() -> tuple[list[int], list[int], int]:
+        store = open_store(corpus, tokenizers, 20, tmp_path / "cache", warnings.append)
+        rows = np.arange(len(store))
+        return store.src(rows).ids.tolist(), store.tgt(rows).lengths.tolist(), store.report.used
+
+    before = opened()
+    assert not warnings
+    [path] = (tmp_path / "cache" / "corpora").glob(f"*/{name}")
+    content = path.read_bytes()
+    match damage:
+        case "flip":
+            path.write_bytes(bytes([content[0] ^ 4]) + content[1:])
+        case "truncate":
+            path.write_bytes(content[:-5])
+        case "delete":
+            path.unlink()
+        case "folder":
+            path.unlink()
+            path.mkdir()
+    assert opened() == before
+    [warning] = warnings
+    assert name in warning and "tokenised again" in warning
+    assert opened() == before and len(warnings) == 1
