@@ -17,7 +17,7 @@ SOURCES = sorted((ROOT / "src" / "regard").rglob("*.py"))
 LAYERS = [
     {"errors", "__init__"},
     {"input_file"},
-    {"config", "files"},
+    {"config", "files", "memory"},
     {"verified_files"},
     {"manifest"},
     {"lock"},

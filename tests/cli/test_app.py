@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import regard.cli
-from regard.cli.app import VERBS, app
+from regard.cli.app import VERBS, app, main
 from tests.cli.command import failed_in_one_line
 from tests.cli.command import regard as run_regard
 
@@ -88,3 +88,16 @@ def test_unknown_verbs_and_missing_arguments_are_errors(error_line: Callable[...
 def test_errors_end_the_process_with_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert "no model found" in failed_in_one_line(run_regard("translate", tmp_path))
     assert "frobnicate" in failed_in_one_line(run_regard("frobnicate"))
+
+
+def test_running_out_of_memory_anywhere_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(standalone_mode: bool) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("regard.cli.app.app", run)
+    with pytest.raises(SystemExit) as exit_code:
+        main()
+    assert exit_code.value.code == 2
+    assert capsys.readouterr().err.startswith("regard: out of memory")

@@ -1,6 +1,8 @@
+import pytest
 import torch
 from torch.nn import functional as F
 
+from regard.data.batch import Batch
 from regard.evaluate.validation import Validation, mean_loss, negative_log_likelihood
 from regard.text.vocab import PAD
 from tests.conftest import random_batch, tiny_model
@@ -26,6 +28,19 @@ def test_mean_loss_does_not_depend_on_how_rows_are_batched() -> None:
     apart = mean_loss(model, parts, cpu, lambda: calls.append(None))
     assert len(calls) == 2
     assert abs(apart - mean_loss(model, [batch], cpu, lambda: None)) < 1e-12
+
+
+def test_mean_loss_is_the_same_if_a_batch_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, cpu, batch = tiny_model(), torch.device("cpu"), random_batch([(3, 5), (9, 7), (4, 2), (1, 1), (6, 6)])
+    expected, forward = mean_loss(model, [batch], cpu, lambda: None), model.forward
+
+    def limited(part: Batch) -> torch.Tensor:
+        if part.size > 2:
+            raise torch.OutOfMemoryError
+        return forward(part)
+
+    monkeypatch.setattr(model, "forward", limited)
+    assert abs(mean_loss(model, [batch], cpu, lambda: None) - expected) < 1e-12
 
 
 def test_validations_are_ordered_by_rank_then_loss_and_nan_is_worst() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from regard import models
 from regard.errors import UserError
@@ -35,6 +36,22 @@ def test_vectors_are_in_the_order_of_the_texts(classifier: Classifier) -> None:
     assert together.shape == (len(TEXTS), 8)
     for text, vector in zip(TEXTS, together, strict=True):
         np.testing.assert_allclose(classifier.embed([text])[0], vector, rtol=0, atol=1e-5)
+
+
+def test_a_batch_that_does_not_fit_is_split_and_gives_the_same(
+    classifier: Classifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, embed = classifier.classify(TEXTS), classifier.model.embed
+
+    def limited(src: torch.Tensor) -> torch.Tensor:
+        if len(src) > 2:
+            raise torch.OutOfMemoryError
+        return embed(src)
+
+    monkeypatch.setattr(classifier.model, "embed", limited)
+    for result, whole in zip(classifier.classify(TEXTS), expected, strict=True):
+        assert (result.text, result.label) == (whole.text, whole.label)
+        assert result.probabilities == pytest.approx(whole.probabilities, abs=1e-5)
 
 
 def test_a_long_text_is_cut_to_the_learned_positions() -> None:

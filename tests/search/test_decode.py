@@ -1,6 +1,7 @@
 """Relations that hold for every way of decoding."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -23,6 +24,47 @@ def test_a_sentence_alone_gives_the_same_as_in_any_batch(config: DecodeConfig) -
         assert_same_hypotheses(decode(model, collate_sources([source]), config), [expected])
     reversed_order = decode(model, collate_sources(SOURCES[::-1]), config)
     assert_same_hypotheses(reversed_order[::-1], together)
+
+
+class SmallMemory:
+    """A model that runs out of memory in the middle of searching for more than `most` hypotheses."""
+
+    def __init__(self, model: Any, most: int) -> None:
+        self.model, self.most = model, most
+        self.max_target_len = model.max_target_len
+
+    def start(self, batch: Batch) -> Any:
+        self.n_steps = 0
+        return self.model.start(batch)
+
+    def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
+        self.n_steps += 1
+        if self.n_steps > 2 and len(ids) > self.most:
+            raise torch.OutOfMemoryError
+        return self.model.step(state, ids)
+
+
+@searches_and_sampling
+def test_a_batch_that_does_not_fit_is_split_and_gives_the_same(config: DecodeConfig) -> None:
+    model, batch = tiny_model(1), collate_sources(SOURCES)
+    expected = decode(model, batch, config)
+    hypotheses_of_two = 2 * (config.n_best if config.sampling else config.beam)
+    assert_same_hypotheses(decode(SmallMemory(model, hypotheses_of_two), batch, config), expected)
+    with pytest.raises(UserError, match="out of memory"):
+        decode(SmallMemory(model, 0), batch, config)
+
+
+def test_split_batches_keep_their_prefixes() -> None:
+    model, batch, prefixes = tiny_model(1), collate_sources(SOURCES), [[i + 6] * i for i in range(len(SOURCES))]
+    expected = decode(model, batch, DecodeConfig(), prefixes)
+    assert_same_hypotheses(decode(SmallMemory(model, 5), batch, DecodeConfig(), prefixes), expected)
+
+
+def test_an_observed_search_is_not_split_because_steps_would_be_seen_twice() -> None:
+    batch, numbers = collate_sources(SOURCES), set()
+    with pytest.raises(UserError, match="out of memory"):
+        decode(SmallMemory(tiny_model(1), 5), batch, DecodeConfig(), observer=lambda step: numbers.add(len(step.ids)))
+    assert numbers == {len(SOURCES)}
 
 
 @dataclass(frozen=True)

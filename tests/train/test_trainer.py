@@ -2,6 +2,8 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,8 @@ def trained(
     batches = PairBatches(pair_store_from(*rows), np.arange(192), BatchConfig(tokens=tokens, workers=0), seed=1)
     model = tiny_model(dropout=dropout, n_layers=1).to(device)
     config = TrainConfig.parse({"lr": 1e-2, "warmup": 1, **options})
-    trainer = Trainer(model, batches, None, Checkpoints(folder, 2), RunLog(folder), config)  # type: ignore[arg-type]
+    no_validation: Any = SimpleNamespace(fingerprint="")
+    trainer = Trainer(model, batches, no_validation, Checkpoints(folder, 2), RunLog(folder), config)
     model.train()
     stream, progress = batches.stream(StreamPosition(0, 0)), Progress()
     for _ in range(steps):

@@ -72,6 +72,7 @@ def main() -> None:
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         _exit_if_stopped(error)
+        _fail_if_out_of_memory(error)
         raise
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -80,6 +81,13 @@ def _fail(message: str) -> NoReturn:
     line = " ".join(message.split())
     print(f"regard: {line}", file=sys.stderr)
     sys.exit(2)
+
+
+def _fail_if_out_of_memory(error: Exception) -> None:
+    from regard.memory import is_out_of_memory
+
+    if is_out_of_memory(error):
+        _fail("out of memory; use a smaller model, shorter texts or a machine with more memory")
 
 
 def _exit_if_stopped(error: Exception) -> None:

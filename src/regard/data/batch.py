@@ -1,16 +1,19 @@
 """A batch of padded id sequences, and how sequences are collated into one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.memory import split_to_fit
 from regard.text.vocab import BOS, EOS, PAD
+
+R = TypeVar("R")
 
 PADDED_LENGTHS = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
 """Sequences are padded to one of these lengths (above 256 to a multiple of 64), so that few shapes occur."""
@@ -54,8 +57,23 @@ class Batch:
     def select(self, rows: Tensor) -> "Batch":
         return Batch(*(tensor.index_select(0, rows) for tensor in self.tensors()))
 
+    def split(self, n: int) -> "list[Batch]":
+        """Divide the rows into n parts of about equal size, or into single rows if there are fewer than n."""
+        bounds = [i * self.size // n for i in range(n + 1)]
+        return [self.part(range(low, high)) for low, high in pairwise(bounds) if low < high]
+
+    def part(self, rows: range) -> "Batch":
+        """Return consecutive rows, without copying them."""
+        return Batch(*(tensor[rows.start : rows.stop] for tensor in self.tensors()))
+
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.src, self.tgt_in, self.tgt_out, *(() if self.links is None else (self.links,)))
+
+
+def run_parts(run: Callable[[Batch], R], batch: Batch, device: torch.device) -> Iterator[R]:
+    """Yield the result of `run` for a batch that is moved to the device, or results for parts of it that fit there."""
+    advice = "use shorter texts or a smaller model"
+    return split_to_fit(lambda rows: run(batch.part(rows).to(device)), batch.size, advice)
 
 
 def _move(tensor: Tensor, device: torch.device) -> Tensor:

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.config import Config
-from regard.data.batch import Batch
+from regard.data.batch import Batch, run_parts
 from regard.evaluate.metrics import BLEU_TOKENIZERS, score_texts
 from regard.models import Model
 from regard.search.decode import DecodeConfig
@@ -141,9 +141,12 @@ def fingerprint_rows(store: str, rows: NDArray[np.int64]) -> str:
 def mean_loss(model: Model, batches: Iterable[Batch], device: torch.device, check_stop: Callable[[], None]) -> float:
     """Return the negative log-likelihood per target token."""
     total, tokens = 0.0, 0
+
+    def nll(batch: Batch) -> float:
+        return float(negative_log_likelihood(model(batch), batch.tgt_out))
+
     for batch in batches:
-        moved = batch.to(device)
-        total += float(negative_log_likelihood(model(moved), moved.tgt_out))
+        total += sum(run_parts(nll, batch, device))
         tokens += int((batch.tgt_out != PAD).sum())
         check_stop()
     return total / max(1, tokens)

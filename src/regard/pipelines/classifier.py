@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.data.batch import collate_sources
+from regard.data.batch import collate_sources, run_parts
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
@@ -61,8 +61,8 @@ class Classifier(Pipeline):
         if not self.model.predicts_label:
             raise UserError("this model fills in masked tokens; train a classifier with --recipe classifier")
         labels, results = self.labels, {}
-        for rows, src in self._batches(texts):
-            logits = self.model.output(self.model.embed(src)).double()
+        for rows, vectors in self._embed(texts):
+            logits = self.model.output(vectors).double()
             for i, p in zip(rows, logits[:, len(SPECIALS) :].softmax(-1).tolist(), strict=True):
                 best = labels[int(np.argmax(p))]
                 results[i] = Classification(texts[i], best, dict(zip(labels, p, strict=True)))
@@ -72,8 +72,8 @@ class Classifier(Pipeline):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text [texts, D], the mean of its token vectors."""
         vectors = np.zeros((len(texts), self.model.d_model), dtype=np.float32)
-        for rows, src in self._batches(texts):
-            vectors[rows] = self.model.embed(src).float().cpu().numpy()
+        for rows, part in self._embed(texts):
+            vectors[rows] = part.float().cpu().numpy()
         return vectors
 
     def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
@@ -90,12 +90,13 @@ class Classifier(Pipeline):
         """Return the label, or for a model without labels the text itself."""
         return self.classify([source])[0].label if self.model.predicts_label else source
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield row numbers and padded ids of texts of similar length."""
+    def _embed(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """Yield row numbers and vectors of texts of similar length."""
         limit = self.max_input_tokens
         ids = [row[:limit] for row in self.src_tokenizer.encode([self.clean(text) for text in texts])]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         while order:
             n = max(1, _BATCH_TOKENS // (len(ids[order[-1]]) + 1))
             rows, order = order[-n:], order[:-n]
-            yield rows, collate_sources([ids[i] for i in rows]).src.to(self.device)
+            batch = collate_sources([ids[i] for i in rows])
+            yield rows, torch.cat(list(run_parts(lambda part: self.model.embed(part.src), batch, self.device)))

@@ -1,6 +1,7 @@
 """Decoding options, and the one entry point to every search."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Self
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from regard.config import Config
 from regard.data.batch import Batch
+from regard.memory import advise_if_full, split_to_fit
 from regard.search.beam import beam_search
 from regard.search.constraints import (
     Constraint,
@@ -26,6 +28,7 @@ from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 _NEVER_GENERATED = (PAD, BOS, SEP, MASK)
+_MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
 
 
 class DecodeConfig(Config):
@@ -58,7 +61,28 @@ def decode(
     prefixes: Sequence[Sequence[int]] | None = None,
     observer: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return the n_best hypotheses of each source, best first. `prefixes` are ids that a target must start with."""
+    """Return the n_best hypotheses of each source, best first. `prefixes` are ids that a target must start with.
+
+    If memory runs out, the batch is split. With an observer it is not, because the observer has already seen steps.
+    """
+
+    def search(rows: range) -> list[list[Hypothesis]]:
+        prefixes_of_rows = None if prefixes is None else prefixes[rows.start : rows.stop]
+        return _search(model, batch.part(rows), config, prefixes_of_rows, observer)
+
+    if observer is not None:
+        with advise_if_full(_MEMORY_ADVICE):
+            return search(range(batch.size))
+    return list(chain.from_iterable(split_to_fit(search, batch.size, _MEMORY_ADVICE)))
+
+
+def _search(
+    model: Stepper[Any],
+    batch: Batch,
+    config: DecodeConfig,
+    prefixes: Sequence[Sequence[int]] | None,
+    observer: StepObserver | None,
+) -> list[list[Hypothesis]]:
     limits = length_limits(batch, config, prefixes)
     if (model_limits := model.max_target_len(batch)) is not None:
         limits = limits.minimum(model_limits)
@@ -94,6 +118,7 @@ def sample_tokens(
 
 
 @torch.inference_mode()
+@advise_if_full(_MEMORY_ADVICE)
 def _step(model: Stepper[S], state: S, token: int, batch: Batch) -> tuple[Tensor, S]:
     return model.step(state, torch.tensor([token], device=batch.src.device))
 

@@ -44,6 +44,12 @@ class GraphRunner:
         captured.graph.replay()
         return captured.output
 
+    def forget(self) -> None:
+        """Drop all captured graphs and their memory."""
+        self.known.clear()
+        self.graphs.clear()
+        self.memory = torch.cuda.graph_pool_handle()
+
     def _run_on_stream(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """Run normally, but on the stream that graphs are captured on.
 

@@ -32,6 +32,8 @@ class Progress:
     loss: float = float("inf")
     seconds: float = 0.0
     """Training time, only counted if train.seconds limits it"""
+    parts: int = 1
+    """Parts that every batch is split into, because a whole one did not fit into memory"""
 
     @classmethod
     def parse(cls, tree: Mapping[str, Any], where: str) -> "Progress":

@@ -6,7 +6,7 @@ All randomness is a function of (seed, step), so that a resumed run ends with th
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -22,6 +22,7 @@ from regard.data.batch import Batch
 from regard.data.batch_order import Batches, StreamPosition
 from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
+from regard.memory import OutOfMemoryCaught, release_memory
 from regard.models import Model
 from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
@@ -94,7 +95,7 @@ class Trainer:
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
         self._loss = _compiled(model) if config.compile else batch_loss
         use_graphs = config.cuda_graphs and self.device.type == "cuda"
-        self._backward = GraphRunner(self._add_gradient) if use_graphs else self._add_gradient
+        self._graphs = GraphRunner(self._add_gradient) if use_graphs else None
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -194,24 +195,58 @@ class Trainer:
         return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
 
     def update(self, stream: Iterator[tuple[StreamPosition, Batch]], progress: Progress) -> Progress:
-        """Update the weights once, from `accumulate` batches."""
+        """Update the weights once, from `accumulate` batches, which are split into more parts if memory runs out."""
         config = self.config
         step = progress.step + 1
-        batches = [next(stream) for _ in range(config.accumulate)]
-        # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
-        torch.manual_seed(int(np.random.SeedSequence([config.seed, step]).generate_state(1)[0]))
-        tokens = sum(int((batch.tgt_out != PAD).sum()) for _, batch in batches)
-        total = torch.zeros((), device=self.device)
-        scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
-        for _, batch in batches:
-            total = total + self._backward(scale, *batch.to(self.device).tensors())
+        positions, batches = zip(*(next(stream) for _ in range(config.accumulate)), strict=True)
+        tokens = sum(int((batch.tgt_out != PAD).sum()) for batch in batches)
+        while True:
+            with OutOfMemoryCaught() as full:
+                nll = self._add_gradients(batches, tokens, step, progress.parts)
+            if not full:
+                break
+            progress = self._split_further(batches, progress)
         lr = learning_rate(config, step, self._last_step(progress), self.model.d_model)
         norm = self.optimizer.step(lr)
         if self.ema:
             self.ema.update(step)
-        self.meter.add(total, tokens, norm, lr)
-        position = batches[-1][0]
+        self.meter.add(nll, tokens, norm, lr)
+        position = positions[-1]
         return replace(progress, step=step, epoch=position.epoch, batch=position.batch)
+
+    def _add_gradients(self, batches: Sequence[Batch], tokens: int, step: int, parts: int) -> Tensor:
+        """Compute the gradient of the batches' loss per token; return the negative log-likelihood."""
+        # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
+        torch.manual_seed(int(np.random.SeedSequence([self.config.seed, step]).generate_state(1)[0]))
+        total = torch.zeros((), device=self.device)
+        scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
+        add_gradient = self._graphs or self._add_gradient
+        for batch in batches:
+            for part in batch.split(parts):
+                total = total + add_gradient(scale, *part.to(self.device).tensors())
+        return total
+
+    def _split_further(self, batches: Sequence[Batch], progress: Progress) -> Progress:
+        """Drop this update's gradients and split batches into twice as many parts, from this update on.
+
+        A checkpoint is saved, so that a resumed run splits from the same update on and gives the same bits.
+        """
+        self.optimizer.adam.zero_grad(set_to_none=True)
+        if self._graphs:
+            self._graphs.forget()
+        release_memory()
+        if progress.parts >= max(batch.size for batch in batches):
+            raise UserError(
+                f"out of memory at step {progress.step + 1}, even with one example at a time; use a smaller model, or "
+                "lower batch.max_tokens (pairs, captions) or batch.context (plain text), with another --out"
+            )
+        progress = replace(progress, parts=2 * progress.parts)
+        self.log.info(
+            f"step {progress.step + 1:,}  out of memory: from now on each batch is computed in {progress.parts} parts; "
+            "the gradient is still that of the whole batch"
+        )
+        self._save(progress)
+        return progress
 
     def _add_gradient(self, scale: Tensor, *tensors: Tensor) -> Tensor:
         """Add the gradient of a batch's loss, times `scale`, to the parameters'; return the negative log-likelihood."""
@@ -276,7 +311,7 @@ class Trainer:
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
             raise UserError(f"stopped at step {progress.step}: the weights are not finite; {self._after_divergence()}")
         facts: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
-        if progress.validated == progress.step:
+        if 0 < progress.validated == progress.step:
             facts |= {"score": progress.rank, "loss": progress.loss}
         self.log.doing("saving a checkpoint")
         with self.meter.paused():

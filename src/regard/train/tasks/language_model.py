@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from regard.data.batch import Batch
+from regard.data.batch import Batch, run_parts
 from regard.data.batch_order import BatchConfig
 from regard.data.text_batches import MaskedBatches, TextBatches
 from regard.data.text_files import ParsedText, TextFiles
@@ -162,9 +162,11 @@ class MaskedValidator:
 def _accuracy(model: Model, batches: list[Batch], device: torch.device) -> float:
     """Return the share of tokens to predict that are the model's most likely token."""
     correct = total = 0
+
+    def count(batch: Batch) -> int:
+        return int((model(batch).argmax(-1) == batch.tgt_out)[batch.tgt_out != PAD].sum())
+
     for batch in batches:
-        moved = batch.to(device)
-        predicted = moved.tgt_out != PAD
-        correct += int((model(moved).argmax(-1) == moved.tgt_out)[predicted].sum())
-        total += int(predicted.sum())
+        correct += sum(run_parts(count, batch, device))
+        total += int((batch.tgt_out != PAD).sum())
     return correct / max(1, total)
