@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Without an NVIDIA GPU, torch comes from here: its CPU build is gigabytes smaller than the one on PyPI.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check format bench labs types web clean
+.PHONY: demo test check format bench labs types web audit release clean
 
 demo: .venv/ready            ## train on the built-in corpus, translate and draw (about two minutes)
 	$(BIN)/regard demo
@@ -41,6 +41,22 @@ web:                         ## build the web page of `regard serve` (needs node
 	cd web && npm ci --no-audit --no-fund && npm run build
 	$(PYTHON) web/manifest.py write
 
+audit: .venv-release/ready   ## look for known vulnerabilities in all dependencies (needs the network, and node for the page)
+	.venv-release/bin/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+	cd web && npm audit
+
+release: .venv/ready .venv-release/ready   ## build the packages and the lists of their dependencies (SBOM) in dist
+	rm -rf dist
+	.venv-release/bin/python -m build -q
+	.venv-release/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --of JSON -o dist/regard.cdx.json
+	cd web && npm ci --no-audit --no-fund && npm sbom --sbom-format cyclonedx > ../dist/regard-page.cdx.json
+	cd dist && sha256sum * > SHA256SUMS
+
+.venv-release/ready:
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/pip install -q pip-audit cyclonedx-bom build
+	@touch $@
+
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
@@ -54,4 +70,4 @@ web:                         ## build the web page of `regard serve` (needs node
 	@touch $@
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-release .pytest_cache .mypy_cache .ruff_cache

@@ -98,12 +98,16 @@ def test_a_run_killed_at_random_moments_and_while_saving_can_be_resumed(files: l
     assert not [p for p in (out / "checkpoints").iterdir() if p.name.endswith(".tmp")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_saves_and_stops(files: list[Path], uninterrupted: str, number: signal.Signals) -> None:
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGINT, 2), (signal.SIGTERM, 3), (signal.SIGHUP, 1)])
+def test_a_signal_saves_and_stops_even_if_repeated(
+    files: list[Path], uninterrupted: str, number: signal.Signals, times: int
+) -> None:
     out = files[0].parent / number.name
     process = start(files, out)
     wait_for_step(out, 25)
-    process.send_signal(number)
+    for _ in range(times):
+        process.send_signal(number)
+        time.sleep(0.02)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert "saved at step" in stderr and "--resume" in stderr and "Traceback" not in stderr

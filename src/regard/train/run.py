@@ -88,7 +88,13 @@ def train(run: Run) -> TrainingResult:
     with lock_folder(run.out, print_note) as lock:
         _prepare_folder(run)
         with RunLog(run.out, run.recipe.train.tensorboard) as log:
-            return _train(run, task_class, log, lock)
+            try:
+                return _train(run, task_class, log, lock)
+            except KeyboardInterrupt:
+                newest = next(Checkpoints(run.out / "checkpoints", keep=1).newest(), None)
+                where = f"from {newest.path.name}" if newest else "from the beginning"
+                log.info(f"interrupted; add --resume to continue {where}")
+                raise
 
 
 def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> TrainingResult:
