@@ -54,16 +54,11 @@ class RunLog:
         """Note what the run is doing from now on; it is printed if it takes long."""
         self._activity = (activity, time.monotonic())
 
-    @property
-    def silent_for(self) -> float:
-        """Seconds since the last line"""
-        return time.monotonic() - self._last_line
-
     def _break_silence(self) -> None:
         while not self._closed.wait(0.5):
-            if self._activity and self._bar is None and self.silent_for >= _SILENCE:
+            if self._activity and self._bar is None and time.monotonic() - self._last_line >= _SILENCE:
                 activity, start = self._activity
-                self.info(f"{activity}: {_minutes(time.monotonic() - start)} so far")
+                self.info(f"{activity}: {_duration(time.monotonic() - start)} so far")
 
     def record(self, step: int, **values: Any) -> None:
         """Append a line to metrics.jsonl, with null for numbers that are not finite, and add TensorBoard scalars."""
@@ -117,7 +112,7 @@ class RunLog:
         if self._bar:
             self._bar.update(self._task, completed=step, total=total, description=text)
         else:
-            self.info(f"step {step:,}/{total:,}  {text}  {_minutes(seconds_left)} left")
+            self.info(f"step {step:,}/{total:,}  {text}  {_duration(seconds_left)} left")
         self._last_line = now
 
 
@@ -148,5 +143,9 @@ def _tensorboard(folder: Path) -> Any:
     return SummaryWriter(str(folder / "tensorboard"))
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+def _duration(seconds: float) -> str:
+    """`90 s`, `50 min`, `30 h` or `3 days`"""
+    for size, unit, limit in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
+        if seconds < size * limit:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} days"

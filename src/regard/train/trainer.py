@@ -36,7 +36,7 @@ from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_r
 from regard.train.progress import Progress
 from regard.train.signals import Stopped, StopRequest, StopRequested, stop_signals
 
-_SILENCE = 9.0  # seconds without a line after which the next update is reported
+_REPORT_SECONDS = 9.0  # if updates are slow, the first one after this time is reported
 
 
 class TrainConfig(LossConfig, OptimConfig):
@@ -105,7 +105,7 @@ class Trainer:
         stream = self.batches.stream(StreamPosition(progress.epoch, progress.batch))
         with stop_signals() as stop, self.log.progress(progress.step, config.steps):
             self.meter.restart()
-            self._saved_at = time.monotonic()
+            self._saved_at = self._reported_at = time.monotonic()
             first = progress.step + 1
             while True:
                 if self._validation_due(progress):
@@ -118,7 +118,7 @@ class Trainer:
                     self._save_and_stop(progress, stop)
                 self.log.doing(f"update {progress.step + 1:,}")
                 progress = self._timed_update(stream, progress)
-                if progress.step == first or progress.step % config.log_every == 0 or self.log.silent_for > _SILENCE:
+                if progress.step == first or self._report_due(progress):
                     self._report(progress)
                 if self._save_due(progress):
                     self._save(progress)
@@ -179,6 +179,9 @@ class Trainer:
         if progress.validated == progress.step:
             return False
         return progress.step % self.validator.config.every == 0 or self._budget_spent(progress)
+
+    def _report_due(self, progress: Progress) -> bool:
+        return progress.step % self.config.log_every == 0 or time.monotonic() - self._reported_at > _REPORT_SECONDS
 
     def _save_due(self, progress: Progress) -> bool:
         config = self.config
@@ -267,6 +270,7 @@ class Trainer:
         self._check_divergence(progress)
         counts = {"epoch": progress.epoch, "skipped": int(self.optimizer.skipped[0])}
         self.log.update(progress.step, self._last_step(progress), {**self.meter.read(), **counts})
+        self._reported_at = time.monotonic()
 
     def _check_divergence(self, progress: Progress) -> None:
         in_a_row = int(self.optimizer.skipped[1])
