@@ -22,6 +22,7 @@ from regard.bundle_upgrade import (
 )
 from regard.config import Config
 from regard.errors import UserError
+from regard.lock import lock_folder
 from regard.manifest import MANIFEST, DamagedFile, check_regular, read_regular
 from regard.models.weights import check_shapes, load_weights, weights_of
 from regard.search.decode import DecodeConfig
@@ -122,9 +123,10 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
 
 def save_alignment(folder: Path, alignment: Aligner) -> None:
     """Change how the attention of a model directory is turned into word links, and nothing else."""
-    files = read_files(folder)
-    tree = {**_read_json(files.get(CONFIG, folder / CONFIG), folder), "alignment": alignment.model_dump(mode="json")}
-    update_file(folder, CONFIG, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
+    with lock_folder(folder):
+        config = read_files(folder).get(CONFIG, folder / CONFIG)
+        tree = {**_read_json(config, folder), "alignment": alignment.model_dump(mode="json")}
+        update_file(folder, CONFIG, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def weights_to_bytes(model: models.Model) -> bytes:

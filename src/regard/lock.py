@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -70,15 +71,15 @@ class FolderLock:
 
 
 @contextmanager
-def lock_folder(folder: Path, warn: Callable[[str], None]) -> Iterator[FolderLock]:
+def lock_folder(folder: Path, warn: Callable[[str], None] | None = None) -> Iterator[FolderLock]:
     """Hold the lock of a folder while the block runs; raise a UserError that names the process that holds it.
 
-    `warn` is called with a line before a wait of some seconds.
+    `warn` is called with a line before a wait of some seconds; by default it is printed to stderr.
     """
     path = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _take(path, warn)
+        lock = _take(path, warn or _print_warning)
     except OSError as error:
         raise disk_error(error, folder) from error
     heart = threading.Thread(target=lock.beat, daemon=True)
@@ -175,3 +176,7 @@ def _in_use(path: Path) -> UserError:
 
 def _describe(owner: dict[str, object]) -> str:
     return f"process {owner.get('pid', '?')} on {owner.get('host', '?')} since {owner.get('since', '?')}"
+
+
+def _print_warning(line: str) -> None:
+    print(f"regard: {line}", file=sys.stderr)

@@ -111,10 +111,10 @@ def test_slow_updates_are_saved_and_reported_by_time(tmp_path: Path, monkeypatch
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "train.steps=1")
-    with lock_folder(run.out, print), pytest.raises(UserError, match="in use by process"):
+    with lock_folder(run.out), pytest.raises(UserError, match="in use by process"):
         train(run)
     train(run)
-    with lock_folder(run.out, print), pytest.raises(UserError, match="in use by process"):
+    with lock_folder(run.out), pytest.raises(UserError, match="in use by process"):
         average_run(run.out, "last", 1, run.out)
 
 

@@ -12,7 +12,6 @@ from regard.errors import UserError
 from regard.lock import lock_folder
 from regard.models.weights import load_weights
 from regard.train.checkpoint import Checkpoint, Checkpoints
-from regard.train.log import print_note
 
 WEIGHTS = "model."
 AVERAGED = "ema."
@@ -39,7 +38,7 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
 
 def average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) -> list[int]:
     """Write the mean of the last or best k checkpoints of a run as a bundle and return their steps."""
-    with lock_folder(out, print_note):
+    with lock_folder(out):
         return _average_run(run, which, k, out)
 
 

@@ -116,12 +116,6 @@ class RunLog:
         self._last_line = now
 
 
-def print_note(line: str) -> None:
-    """Print a line to stderr before there is a log."""
-    with suppress(OSError, ValueError):
-        print(f"regard: {line}", file=sys.stderr)
-
-
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of metrics.jsonl; a line that was cut off by a crash or is damaged is left out."""
     rows = []

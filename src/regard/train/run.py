@@ -21,7 +21,7 @@ from regard.pipelines.base import device_named
 from regard.text.tokenizer import TokenizerPair
 from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints
-from regard.train.log import RunLog, print_note
+from regard.train.log import RunLog
 from regard.train.model_card import model_card
 from regard.train.progress import Progress
 from regard.train.recipe import Recipe
@@ -85,7 +85,7 @@ def train(run: Run) -> TrainingResult:
     task_class.check(run.recipe)
     if run.alignments and (run.recipe.task != "translate" or run.recipe.model.kind == "decoder"):
         raise UserError("--alignments are for translators with an encoder; leave them out")
-    with lock_folder(run.out, print_note) as lock:
+    with lock_folder(run.out) as lock:
         _prepare_folder(run)
         with RunLog(run.out, run.recipe.train.tensorboard) as log:
             try:

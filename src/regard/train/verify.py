@@ -8,7 +8,6 @@ from regard.errors import UserError
 from regard.lock import lock_folder
 from regard.manifest import MANIFEST, DamagedFile
 from regard.train.checkpoint import Checkpoints
-from regard.train.log import print_note
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def accept(folder: Path) -> None:
     """Accept the files of a model directory as they are: write their checksums anew."""
     if not has_model(folder):
         raise UserError(f"{folder}: holds no model whose files could be accepted")
-    with lock_folder(folder, print_note):
+    with lock_folder(folder):
         accept_files(folder)
 
 
