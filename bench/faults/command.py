@@ -209,7 +209,8 @@ def _run(
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # ignored after `nohup`
+            signal.signal(number, signal.SIG_DFL)
         faulthandler.register(signal.SIGUSR1, file=stack, all_threads=True)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

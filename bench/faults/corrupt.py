@@ -6,7 +6,7 @@
 Each time one file is changed: bits, bytes, its length, single values of JSON and YAML, or the file is deleted, swapped
 with that of another run, or replaced by a folder, a FIFO or a dangling link. Then the command that uses it runs: the
 one that uses the model, `train --resume`, or `train` with the same cache. It must refuse the file in one line, or give
-exactly the result of undamaged files. In the rows "forged", the digests in the manifests match the changed file;
+exactly the result of undamaged files. In the rows "forged", the manifest was made to fit the changed file;
 another result is then right ("accepted"), unless weights are not finite.
 """
 
@@ -115,8 +115,9 @@ def damage_one(victim: Victim, area: str, folder: Path, random: Random) -> tuple
             if area.startswith("forged"):
                 tensors = [*damage.TENSORS, "remove tensor"]
                 kind = random.choice(tensors if path.suffix == ".safetensors" else list(damage.EDITS))
-                return path, f"forged: {damage.forge(path, kind, random, folder)}"
-            kind = random.choice(damage.kinds(path))
+                return path, f"forged: {damage.forge(path, kind, random)}"
+            whole = path.parent == folder / "out"  # swapping all files would make it another model
+            kind = random.choice(damage.kinds(path) + ["swap folder"] * (not whole))
             return path, damage.damage(path, kind, random, counterparts(victim, area, path.relative_to(folder)))
         except damage.NotPossible:
             pass

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 import numpy as np
 import yaml
 from safetensors.numpy import load, save
+
+from regard.manifest import MANIFEST, Checksum
 
 DEEP = "[" * 100_000 + "]" * 100_000
 HUGE = (10**9, 10**30, -(2**63), 1e308)
@@ -200,36 +204,43 @@ def kinds(path: Path) -> list[str]:
 
 
 def damage(path: Path, kind: str, random: Random, others: list[Path]) -> str:
-    """Damage a file and say how. `others` are the same file of other runs. Raises NotPossible if it cannot be done."""
+    """Damage a file and say how. `others` are the same file of other runs. Raises NotPossible if it cannot be done.
+
+    "swap folder" swaps the file and all others in its folder, so that they fit each other.
+    """
     content = path.read_bytes()
     how = kind
     if kind in NAMES:
         NAMES[kind](path)
         return how
-    _require(bool(content) or kind in ("append", "swap"))
+    _require(bool(content) or kind in ("append", "swap", "swap folder"))
     if kind in BYTES:
         path.write_bytes(BYTES[kind](content, random))
-    elif kind == "swap":
+    elif kind.startswith("swap"):
         _require(bool(others))
-        path.write_bytes(random.choice(others).read_bytes())
+        other = random.choice(others)
+        folder = other.parent.iterdir() if kind == "swap folder" else [other]
+        for file in folder:
+            shutil.copy(file, path.parent)
+        how = f"{kind} with {other}"
     else:
         how = (edit_tree if kind in EDITS else edit_tensor)(path, kind, random)
     _require(path.read_bytes() != content)
     return how
 
 
-def forge(path: Path, kind: str, random: Random, folder: Path) -> str:
-    """Change a file as `damage` does, and its digest and size in all JSON files of `folder`, if they are there."""
-    changed = {path: path.read_bytes()}
+def forge(path: Path, kind: str, random: Random) -> str:
+    """Change a file as `damage` does, and make the manifest of its folder fit the changed file."""
     how = damage(path, kind, random, [])
-    while changed:
-        edited, old = changed.popitem()
-        new = edited.read_bytes()
-        for manifest in folder.rglob("*.json"):
-            text = manifest.read_bytes()
-            digests = (hashlib.sha256(content).hexdigest().encode() for content in (old, new))
-            replaced = text.replace(*digests).replace(f" {len(old)}".encode(), f" {len(new)}".encode())
-            if replaced != text and manifest != edited:
-                changed.setdefault(manifest, text)
-                manifest.write_bytes(replaced)
+    manifest = next(folder / MANIFEST for folder in path.parents if (folder / MANIFEST).is_file())
+    try:
+        tree = json.loads(manifest.read_bytes())
+        tree.pop("checksum", None)
+        if path != manifest:
+            content = path.read_bytes()
+            tree["files"][str(path.relative_to(manifest.parent))] = asdict(Checksum.of(content))
+        tree["checksum"] = hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+        manifest.write_text(json.dumps(tree))
+    except (RecursionError, AttributeError):  # a manifest that cannot be read needs no checksum
+        pass
     return how

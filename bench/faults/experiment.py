@@ -162,7 +162,7 @@ def checkpoint_steps(out: Path) -> list[int]:
 
 
 def left_over(folder: Path) -> list[str]:
-    return [f"{path} is left over" for path in sorted(folder.rglob(".*.tmp"))]
+    return [f"{path} is left over" for name in (".*.tmp", ".new") for path in sorted(folder.rglob(name))]
 
 
 def _compare_metrics(out: Path, reference: Path) -> tuple[list[str], bool]:

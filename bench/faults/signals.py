@@ -2,9 +2,9 @@
 
     python bench/faults/signals.py --n 50
 
-The run must say in one line that it saved, or that there is nothing to save yet, and end with 128 plus the number of
-the signal. A second signal 0.3 seconds later must not discard anything. The resumed run must end with the same files as
-an undisturbed one.
+The last line of the run must say that it saved, or that there is nothing to save yet, and its exit code must be 128
+plus the number of the signal. A second signal 0.3 seconds later must not discard anything. The resumed run must end
+with the same files as an undisturbed one.
 """
 
 import signal
@@ -47,10 +47,9 @@ def judge(done: Done, number: signal.Signals) -> tuple[str, list[str]]:
     """Return the column of the table, and what is wrong with how the run ended."""
     if done.code == 0:
         return "finished", [] if done.phase in AFTER_TRAINING else [f"the signal had no effect: {done}"]
-    lines = [line for line in done.err.splitlines() if line.startswith("regard: ")]
-    if done.code != 128 + number or done.traceback or len(lines) != 1:
-        return "WRONG", [f"not one line and exit code {128 + number}: {done}"]
-    if "saved" in lines[0]:
+    if done.code != 128 + number or done.traceback or not done.line.startswith("regard: "):
+        return "WRONG", [f"not exit code {128 + number} and a line at the end: {done}"]
+    if "saved" in done.line:
         return "saved", []
     return "nothing to save", [] if done.phase in BEFORE_TRAINING else [f"does not say that it saved: {done}"]
 
