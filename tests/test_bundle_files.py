@@ -1,6 +1,7 @@
 """A model directory is replaced completely or not at all, and a changed file is never used."""
 
 import json
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from regard import bundle_files, models
+from regard import bundle_files
 from regard.bundle import Bundle
 from regard.bundle_files import read_files, update_file, verify_files, write_files
 from regard.errors import UserError
 from regard.manifest import DamagedFile
+from regard.models.weights import weights_of
 
 BUNDLE = Path(__file__).parent / "bundles" / "format-3" / "transformer"
 OLD = {"config.json": b"old", "model.safetensors": b"old weights", "tokenizer/joint.spm": b"old pieces"}
@@ -136,8 +139,8 @@ def test_a_file_of_another_model_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("d_model", 60_000), ("n_layers", 40), ("d_ff", 60_000)])
-def test_a_config_that_does_not_fit_the_weights_is_refused_before_anything_is_allocated(
-    key: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_config_that_does_not_fit_the_weights_is_refused_before_memory_is_used(
+    key: str, value: int, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(BUNDLE, tmp_path / "model")
     path = folder / "config.json"
@@ -145,14 +148,24 @@ def test_a_config_that_does_not_fit_the_weights_is_refused_before_anything_is_al
     tree["model"][key] = value
     path.write_text(json.dumps(tree))
     bundle_files.accept_files(folder)
-    built: list[str] = []
-    real = models.build
-
-    def build(*args: Any) -> Any:
-        built.append(torch.empty(0).device.type)
-        return real(*args)
-
-    monkeypatch.setattr("regard.models.build", build)
+    before = memory_in_use()
     with pytest.raises(UserError, match="tensor"):
         Bundle.load(folder)
-    assert built == ["meta"]
+    assert memory_in_use() - before < 2**30
+
+
+def memory_in_use() -> int:
+    """Peak memory of this process in bytes"""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.parametrize("folder", sorted(BUNDLE.parent.glob("*/config.json")), ids=lambda path: path.parent.name)
+def test_a_loaded_model_is_the_one_that_was_saved(folder: Path) -> None:
+    """Loading skips the initialisation of weights, and must then set every one of them."""
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    first, second = (weights_of(Bundle.load(folder.parent).model) for _ in range(2))
+    stored = load_file(folder.parent / "model.safetensors")
+    assert first.keys() == stored.keys()
+    assert all(torch.equal(first[name], stored[name]) and torch.equal(second[name], stored[name]) for name in stored)
+    assert torch.equal(torch.get_rng_state(), state), "loading draws no random numbers"

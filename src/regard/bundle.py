@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 
@@ -24,7 +23,8 @@ from regard.config import Config
 from regard.errors import UserError
 from regard.lock import lock_folder
 from regard.manifest import MANIFEST, DamagedFile, check_regular, read_regular
-from regard.models.weights import check_shapes, load_weights, weights_of
+from regard.memory import OutOfMemoryCaught
+from regard.models.weights import SkipInitialisation, check_shapes, load_weights, weights_of
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
 
@@ -141,16 +141,16 @@ def _tokenizers(folder: Path, files: Mapping[str, Path]) -> TokenizerPair:
 
 
 def _build_and_load(path: Path, version: int, config: models.ModelConfig, tokenizers: TokenizerPair) -> models.Model:
-    """Build the model and load its weights. If names or shapes differ, nothing large has been allocated yet."""
-    sizes = (tokenizers.tgt.size, None if tokenizers.joint else tokenizers.src.size)
-    with torch.device("meta"):
-        outline = models.build(config, *sizes)
+    """Build the model and load its weights. Memory is not used before their names and shapes are known to fit."""
     check_regular(path)
     try:
         with safe_open(path, framework="pt") as header:
             shapes = {name: tuple(header.get_slice(name).get_shape()) for name in header.keys()}  # noqa: SIM118
-        check_shapes(outline, upgrade_names(shapes, version), str(path))
-        model = models.build(config, *sizes)
+        with OutOfMemoryCaught() as too_large, SkipInitialisation():
+            model = models.build(config, tokenizers.tgt.size, None if tokenizers.joint else tokenizers.src.size)
+        if too_large:
+            raise UserError(f"{path}: the tensors of the model in config.json do not fit into memory")
+        check_shapes(model, upgrade_names(shapes, version), str(path))
         load_weights(model, upgrade_names(load_file(path), version), str(path))
     except SafetensorError as error:
         raise DamagedFile(f"{path}: not a complete safetensors file ({error})") from None

@@ -50,7 +50,8 @@ class ImageEncoder(nn.Module):
     def __init__(self, config: ImageEncoderConfig) -> None:
         super().__init__()
         self.stem = _patches(config) if config.stem == "patches" else _convolutions(config)
-        self.positions = nn.Parameter(torch.randn(config.regions**2, config.d_model) * config.d_model**-0.5)
+        self.positions = nn.Parameter(torch.empty(config.regions**2, config.d_model))
+        nn.init.normal_(self.positions, std=config.d_model**-0.5)
         self.dropout = nn.Dropout(config.dropout)
         self.stack: StackEncoder = StackEncoder(config, None)
         self.d_model = config.d_model

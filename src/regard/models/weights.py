@@ -1,9 +1,11 @@
 """Model weights as named tensors, as stored in bundles, checkpoints and averages."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard.errors import UserError
 
@@ -45,3 +47,18 @@ def check_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where:
         if tuple(parameter.shape) != shapes[name]:
             expected = tuple(parameter.shape)
             raise UserError(f"{where}: tensor '{name}' has shape {shapes[name]}, but the config says {expected}")
+
+
+class SkipInitialisation(TorchFunctionMode):
+    """While it is active, new parameters are not initialised, because they will be loaded.
+
+    This saves most of the time to build a model, and their memory is not used before they are loaded.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in (Tensor.uniform_, Tensor.normal_) or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)

@@ -5,6 +5,8 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 
+_TABLE = 2**21  # numbers that are computed in advance, however long sequences may be
+
 
 def sinusoid(positions: Tensor, d_model: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^{2i/d}), PE(pos, 2i+1) = cos(pos / 10000^{2i/d});  [T] → [T, D]"""
@@ -14,14 +16,14 @@ def sinusoid(positions: Tensor, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Fixed vectors for any length: the first max_len are in a table, later ones are computed when needed."""
+    """Fixed vectors for any length: the first ones are in a table, later ones are computed when needed."""
 
     table: Tensor
 
     def __init__(self, d_model: int, max_len: int) -> None:
         super().__init__()
         self.d_model = d_model
-        table = sinusoid(torch.arange(max_len), d_model).to(torch.get_default_dtype())
+        table = sinusoid(torch.arange(min(max_len, _TABLE // d_model)), d_model).to(torch.get_default_dtype())
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, start: int, n: int) -> Tensor:
@@ -41,7 +43,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, d_model: int, max_len: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(max_len, d_model) * d_model**-0.5)
+        self.table = nn.Parameter(torch.empty(max_len, d_model))
+        nn.init.normal_(self.table, std=d_model**-0.5)
 
     def forward(self, start: int, n: int) -> Tensor:
         """Positions start … start + n − 1 → [n, D]"""
