@@ -6,16 +6,25 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from regard.errors import UserError
 from regard.input_file import check_input_file
+
+_MAX_SHOWN = 40  # characters of a wrong value that a message repeats
 
 
 class Config(BaseModel):
     """Base class of all options. A subclass is defined next to the code it configures; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @field_validator("*")
+    @classmethod
+    def _check_integer(cls, value: Any) -> Any:
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ValueError("the number is too large")
+        return value
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], where: str = "config") -> Self:
@@ -33,7 +42,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid YAML ({_first_line(error)})") from None
     if tree is None:
         return {}
@@ -61,7 +70,7 @@ def overrides(settings: Sequence[str]) -> dict[str, Any]:
             raise UserError(f"--set {setting}: write it as key=value, for example --set train.lr=1e-3")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date such as 2000-99-99
             raise UserError(f"--set {setting}: the value is not valid YAML") from None
         for key in reversed(path.split(".")):
             value = {key: value}
@@ -71,17 +80,65 @@ def overrides(settings: Sequence[str]) -> dict[str, Any]:
 
 def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
     """Return one line about the first error."""
-    first = error.errors(include_url=False, include_input=False)[0]
+    first = error.errors(include_url=False)[0]
     path, known = _walk(cls, [str(part) for part in first["loc"]])
     name, prefix = ".".join(path), f"{where}: " if where else ""
     if first["type"] == "extra_forbidden":
         near = difflib.get_close_matches(path[-1], known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(known)}"
         return f"{prefix}unknown key '{name}'; {hint}"
-    if first["type"] == "union_tag_not_found":
-        return f"{prefix}{name}: 'kind' is missing; choose one of {', '.join(known)}"
+    if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        kind = first.get("ctx", {}).get("tag")
+        problem = "'kind' is missing" if kind is None else f"kind '{kind}' is unknown"
+        return f"{prefix}{name}: {problem}; choose one of {', '.join(known)}"
+    if requirement := _requirement(first["type"], first.get("ctx", {})):
+        return f"{prefix}{name} must be {requirement}{_shown(first['input'])}"
     message = first["msg"].removeprefix("Value error, ")
     return f"{prefix}{name}: {message}" if name else f"{prefix}{message}"
+
+
+def _requirement(error_type: str, context: Mapping[str, Any]) -> str:
+    """Say in plain words what a value must be, for the errors of pydantic that are frequent; else nothing."""
+    match error_type:
+        case "greater_than_equal":
+            return f"at least {context['ge']:,}"
+        case "less_than_equal":
+            return f"at most {context['le']:,}"
+        case "greater_than":
+            return f"more than {context['gt']:,}"
+        case "less_than":
+            return f"less than {context['lt']:,}"
+        case "literal_error":
+            return str(context["expected"]).replace("'", "")
+        case "int_type" | "int_parsing" | "int_from_float" | "int_parsing_size":
+            return "a whole number"
+        case "float_type" | "float_parsing" | "finite_number":
+            return "a number"
+        case "bool_type" | "bool_parsing":
+            return "true or false"
+        case "string_type" | "path_type":
+            return "a text"
+        case "tuple_type" | "list_type":
+            return "a list"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "a mapping of options"
+    return ""
+
+
+def _shown(value: object) -> str:
+    """Return `, not VALUE` for a value that is short enough to be shown."""
+    match value:
+        case None:
+            return ", not empty"
+        case bool():
+            return f", not {str(value).lower()}"
+        case int() if abs(value) >= 10**18:
+            return ""
+        case int() | float():
+            return f", not {value}"
+        case str() if len(value) <= _MAX_SHOWN:
+            return f", not '{value}'"
+    return ""
 
 
 def _walk(cls: type[Config], path: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -1,6 +1,7 @@
 """Relations that hold for every way of decoding."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import pytest
@@ -14,6 +15,41 @@ from regard.search.length_penalty import normalise_score
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import tiny_model
 from tests.search.cases import SOURCES, assert_same_hypotheses, searches_and_sampling
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"length_penalty": 10.0, "min_len": 200, "max_len": 200},
+        {"sampling": {"temperature": 0.001}},
+        {"sampling": {"temperature": 1000.0, "top_k": 1_000_000, "seed": 2**63 - 1}},
+        {"sampling": {"top_p": 1e-300}},
+        {"beam": 1000, "n_best": 1000, "max_len": 2},
+    ],
+    ids=str,
+)
+def test_values_at_the_bounds_give_finite_scores(options: dict[str, Any]) -> None:
+    for row in decode(tiny_model(1), collate_sources(SOURCES), DecodeConfig.parse(options)):
+        assert row and all(isfinite(hypothesis.score) for hypothesis in row)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"length_penalty": 1000}, "length_penalty must be at most 10"),
+        ({"sampling": {"temperature": 1e-320}}, "sampling.temperature must be at least 0.001"),
+        ({"sampling": {"temperature": 1e300}}, "sampling.temperature must be at most 1,000"),
+        ({"sampling": {"seed": 10**30}}, "sampling.seed must be less than"),
+        ({"sampling": {"top_k": 10**30}}, "sampling.top_k must be at most"),
+        ({"min_len": 5, "max_len": 4}, "min_len=5 is more than max_len=4"),
+        ({"max_len": 10**20}, "max_len must be at most"),
+        ({"no_repeat_ngram": 10**20}, "no_repeat_ngram must be at most"),
+    ],
+    ids=str,
+)
+def test_values_out_of_bounds_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        DecodeConfig.parse(options)
 
 
 @searches_and_sampling

@@ -23,13 +23,13 @@ from regard.data.word_alignments import AlignmentGuide
 
 
 class BatchConfig(Config):
-    tokens: int = Field(4096, ge=1)
+    tokens: int = Field(4096, ge=1, le=2**31)
     """Padded tokens per batch and side."""
-    max_tokens: int = Field(255, ge=1)
+    max_tokens: int = Field(255, ge=1, le=1_000_000)
     """Pairs with a longer side are left out and reported."""
-    context: int = Field(256, ge=2)
+    context: int = Field(256, ge=2, le=1_000_000)
     """Plain text: tokens per block, which is the context of a language model."""
-    workers: int = Field(2, ge=0)
+    workers: int = Field(2, ge=0, le=256)
     """Threads that prepare batches in advance; the order of batches does not depend on it."""
 
 

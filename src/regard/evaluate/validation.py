@@ -29,7 +29,7 @@ class ValidConfig(Config):
 
     every: int = Field(1000, ge=1)
     """Updates between two validations."""
-    beam: int = Field(1, ge=1)
+    beam: int = Field(1, ge=1, le=1000)
     sentences: int = Field(1000, ge=1)
     """Maximum number of sentences to translate. The loss is computed on all validation data."""
     tokenize: Literal[BLEU_TOKENIZERS] = "13a"  # type: ignore[valid-type]

@@ -4,7 +4,6 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config import Config
@@ -21,6 +20,7 @@ from regard.models.factory import (
 )
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, AttentionTraces, DecoderState
+from regard.models.sizes import LayerCount
 from regard.models.stack import StackConfig
 
 
@@ -37,7 +37,7 @@ class EncoderDecoderConfig(Config):
 class TransformerConfig(StackConfig):
     """The base model of "Attention Is All You Need", with the lectures' norm and activation as defaults."""
 
-    n_decoder_layers: int | None = Field(None, ge=1)
+    n_decoder_layers: LayerCount | None = None
     """Default: n_layers."""
     tied: bool = True
     """Share one matrix between embeddings and output layer (with separate vocabularies: on the target side)."""

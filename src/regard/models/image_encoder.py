@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, Memory
+from regard.models.sizes import HeadCount, LayerCount, Width
 from regard.models.stack import StackConfig, StackEncoder
 
 
@@ -16,16 +17,16 @@ class ImageEncoderConfig(StackConfig):
     """The image is cut into patches or read by a small convolutional net; self-attention layers follow."""
 
     kind: Literal["image"] = "image"  # type: ignore[assignment]
-    size: int = Field(48, ge=8)
+    size: int = Field(48, ge=8, le=4_096)
     """Side of the image in pixels; images are scaled to it."""
-    patch: int = Field(8, ge=2)
+    patch: int = Field(8, ge=2, le=1_024)
     """Side of a region in pixels."""
     stem: Literal["patches", "convolutions"] = "patches"
     """How pixels become vectors, one per region."""
-    d_model: int = Field(128, ge=1)
-    n_heads: int = Field(4, ge=1)
-    d_ff: int = Field(256, ge=1)
-    n_layers: int = Field(2, ge=1)
+    d_model: Width = 128
+    n_heads: HeadCount = 4
+    d_ff: Width = 256
+    n_layers: LayerCount = 2
 
     @model_validator(mode="after")
     def _check_regions(self) -> Self:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, Decoded, Memory
+from regard.models.sizes import LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, attend_traced
 from regard.nn.recurrent import BidirectionalLayer, ForwardLayer, Recurrent, RecurrentState, last_token
 from regard.nn.scores import make_score
@@ -19,9 +20,9 @@ from regard.text.vocab import PAD
 class RnnEncoderConfig(Config):
     kind: Literal["rnn"] = "rnn"
     cell: Literal["gru", "lstm"] = "gru"
-    d_model: int = Field(512, ge=2)
+    d_model: Width = 512
     """Width of embeddings and hidden states."""
-    n_layers: int = Field(1, ge=1)
+    n_layers: LayerCount = 1
     bidirectional: bool = True
     """Half of the width reads from left to right, half from right to left."""
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
@@ -36,15 +37,15 @@ class RnnEncoderConfig(Config):
 class RnnDecoderConfig(Config):
     kind: Literal["rnn"] = "rnn"
     cell: Literal["gru", "lstm"] = "gru"
-    d_model: int = Field(512, ge=1)
-    n_layers: int = Field(1, ge=1)
+    d_model: Width = 512
+    n_layers: LayerCount = 1
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
     attention: Literal["none", "dot", "scaled-dot", "cosine", "bilinear", "additive", "location"] = "dot"
     """The attention score; none: the decoder knows the source through its initial state only."""
     normalise: Literal["softmax", "sum", "none"] = "softmax"
     context: Literal["output", "input"] = "output"
     """Where the context vector goes: into the prediction, next to the state (USC), or into the next input (Purdue)."""
-    max_len: int = Field(256, ge=1)
+    max_len: SequenceLength = 256
     """Longest source for the location score."""
 
     @property

@@ -11,6 +11,7 @@ from regard.config import Config
 from regard.models.head_mask import HeadMask
 from regard.models.layers import DecoderLayer, EncoderLayer, HeadMasks, LayerConfig, Source
 from regard.models.protocols import AttentionModule, Decoded, Memory
+from regard.models.sizes import HeadCount, LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, SelfAttention
 from regard.nn.embedding import Add, Concatenate, Embedding
 from regard.nn.masks import padding_mask
@@ -34,12 +35,12 @@ class StackConfig(Config):
     """A stack of Transformer layers; the subclasses replace self-attention by another mixer."""
 
     kind: Literal["transformer"] = "transformer"
-    d_model: int = Field(512, ge=1)
-    n_heads: int = Field(8, ge=1)
-    n_kv_heads: int | None = Field(None, ge=1)
+    d_model: Width = 512
+    n_heads: HeadCount = 8
+    n_kv_heads: HeadCount | None = None
     """Heads of keys and values, each shared by a group of query heads; default: n_heads."""
-    d_ff: int = Field(2048, ge=1)
-    n_layers: int = Field(6, ge=1)
+    d_ff: Width = 2048
+    n_layers: LayerCount = 6
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Dropout of the attention weights; `dropout` acts on the output of each sub-layer and on the embeddings."""
@@ -51,7 +52,7 @@ class StackConfig(Config):
     positions: PositionKind = "sinusoidal"
     join: Literal["add", "concatenate"] = "add"
     """How token and position vectors are combined: added, or concatenated and multiplied by a matrix."""
-    max_len: int = Field(1024, ge=1)
+    max_len: SequenceLength = 1024
     """Longest sequence for learned positions and the location score; others have no limit."""
     attention: Literal["softmax", "linear"] = "softmax"
     """linear leaves out the softmax of self-attention: the cost is then linear in the length, not quadratic."""
@@ -122,7 +123,7 @@ class SsmConfig(StackConfig):
 
     kind: Literal["ssm"] = "ssm"  # type: ignore[assignment]
     positions: PositionKind = "none"
-    d_state: int = Field(16, ge=1)
+    d_state: int = Field(16, ge=1, le=4_096)
 
     @property
     def can_hide_tokens(self) -> bool:
@@ -136,7 +137,7 @@ class FeedForwardConfig(StackConfig):
     """A stack whose layers see one token (encoder) or a fixed number of tokens (decoder)."""
 
     kind: Literal["feedforward"] = "feedforward"  # type: ignore[assignment]
-    window: int = Field(4, ge=1)
+    window: int = Field(4, ge=1, le=1_024)
     """Tokens that each decoder layer sees."""
 
     def _mixer(self, causal: bool) -> nn.Module | None:

@@ -71,8 +71,8 @@ class Beam:
 
         Its log-probability cannot rise, and the length penalty is largest at the maximum length.
         """
-        factors = torch.tensor([length_penalty_factor(int(limit) + 1, alpha) for limit in limits.tolist()])
-        return self.log_probs.amax(1) / factors.to(self.log_probs)
+        factors = [length_penalty_factor(int(limit) + 1, alpha) for limit in limits.tolist()]
+        return self.log_probs.amax(1) / torch.tensor(factors, dtype=torch.float64).to(self.log_probs)
 
 
 @torch.inference_mode()

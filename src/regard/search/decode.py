@@ -29,6 +29,7 @@ from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 _NEVER_GENERATED = (PAD, BOS, SEP, MASK)
 _MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
+_MAX_LEN = 1_000_000  # tokens
 
 
 class DecodeConfig(Config):
@@ -36,16 +37,22 @@ class DecodeConfig(Config):
 
     beam: int = Field(5, ge=1, le=1000)
     """Beam width; 1 is greedy search."""
-    n_best: int = Field(1, ge=1)
-    length_penalty: float = Field(0.6, ge=0.0)
+    n_best: int = Field(1, ge=1, le=10_000)
+    length_penalty: float = Field(0.6, ge=0.0, le=10.0)
     """α of the length penalty; 0 compares plain log-probabilities."""
-    min_len: int = Field(0, ge=0)
-    max_len: int | None = Field(None, ge=1)
+    min_len: int = Field(0, ge=0, le=_MAX_LEN)
+    max_len: int | None = Field(None, ge=1, le=_MAX_LEN)
     """Maximum number of tokens; default: twice the source length plus ten."""
-    no_repeat_ngram: int = Field(0, ge=0)
+    no_repeat_ngram: int = Field(0, ge=0, le=_MAX_LEN)
     """No sequence of this many tokens occurs twice; 0: off."""
     sampling: SamplingConfig | None = None
     """Sample n_best hypotheses per sentence instead of searching."""
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        if self.max_len is not None and self.min_len > self.max_len:
+            raise ValueError(f"min_len={self.min_len} is more than max_len={self.max_len}; change one of them")
+        return self
 
     @model_validator(mode="after")
     def _check_n_best(self) -> Self:

@@ -16,12 +16,12 @@ from regard.text.vocab import PAD
 class SamplingConfig(Config):
     """Options of sampling."""
 
-    temperature: float = Field(1.0, gt=0.0)
-    top_k: int = Field(0, ge=0)
+    temperature: float = Field(1.0, ge=0.001, le=1000.0)
+    top_k: int = Field(0, ge=0, le=1_000_000)
     """Sample from the k most likely tokens; 0: from all."""
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     """Sample from the smallest set of tokens that holds this much probability."""
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**63)
 
 
 @dataclass(frozen=True)
