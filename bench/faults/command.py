@@ -150,6 +150,13 @@ class Command:
         """Wait for its end, at most `seconds`; return whether it is still running."""
         return not select.select([self._descriptor], [], [], max(0.0, seconds))[0]
 
+    def wait_for_event(self, number: int) -> bool:
+        """Wait for its `number`-th change of a file, or its end; return whether it is still running."""
+        log = self._files[2].fileno()
+        while self.running(0.001) and os.pread(log, os.fstat(log).st_size, 0).count(b"\n") < number:
+            pass
+        return self.running()
+
     def send(self, number: int) -> None:
         os.kill(self.pid, number)
 

@@ -28,7 +28,7 @@ from experiment import (
     Training,
     bundle_files,
     make_reference,
-    options,
+    parse_options,
     run_cases,
     work_folder,
     write_data,
@@ -174,7 +174,7 @@ def classify(victim: Victim, area: str, done: Done, same: bool, how: str) -> tup
 
 
 def main() -> None:
-    args = options(__doc__, n=2000).parse_args()
+    args = parse_options(__doc__, n=2000)
     with work_folder() as folder:
         data = [write_data(folder / f"data-{seed}", seed) for seed in (1, 2)]
         victims = {recipe: make_victim(recipe, folder / recipe, data) for recipe in args.recipes}

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from command import Done, Trap, fill_disk, run
-from experiment import Case, Outcome, Reference, bundle_files, make_references, options, run_cases, work_folder
+from experiment import Case, Outcome, Reference, bundle_files, make_references, parse_options, run_cases, work_folder
 
 COLUMNS = ("finished", "resumed", "WRONG")
 AVERAGE = ("--last", 2)
@@ -117,7 +117,7 @@ def used_space(folder: Path) -> int:
 
 
 def main() -> None:
-    args = options(__doc__, n=50).parse_args()
+    args = parse_options(__doc__, n=50)
     with work_folder() as folder:
         try:
             with disk(folder / "try", 64):

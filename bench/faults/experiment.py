@@ -198,15 +198,21 @@ class Case:
         return Random(f"{self.seed} {self.name}")
 
 
-def options(description: str | None, n: int) -> argparse.ArgumentParser:
-    """Return a parser with the options of all experiments."""
+def parse_options(description: str | None, n: int, **flags: str) -> argparse.Namespace:
+    """Read the options that all experiments have, and flags of one of them, given as name=help."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--n", type=int, default=n, help=f"number of disturbances [default: {n}]")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at the same time")
     parser.add_argument("--recipes", nargs="+", choices=list(RECIPES), default=list(RECIPES), help="runs to disturb")
     parser.add_argument("--only", metavar="CASE", help="repeat one case, and keep its folder")
-    return parser
+    parser.add_argument("--no-curves", action="store_true", help="quicker: as if matplotlib were not installed")
+    for name, text in flags.items():
+        parser.add_argument(f"--{name}", action="store_true", help=text)
+    args = parser.parse_args()
+    if args.no_curves:
+        sys.modules["matplotlib"] = None  # type: ignore[assignment]  # which makes it impossible to import
+    return args
 
 
 @contextmanager
@@ -238,9 +244,8 @@ def run_cases(
             wrong += len(problems)
             for problem in problems:
                 problem = problem.replace(f"{folder / 'cases' / name}/", "")
-                recipes = "" if args.recipes == list(RECIPES) else f" --recipes {' '.join(args.recipes)}"
-                command = f"python {sys.argv[0]} --n {args.n} --seed {args.seed}{recipes} --only {name}"
-                print(f"WRONG {problem}\n      again: {command}", flush=True)
+                command = f"python {sys.argv[0]} --n {args.n} --seed {args.seed} --recipes {' '.join(args.recipes)}"
+                print(f"WRONG {problem}\n      again: {command} --only {name}", flush=True)
             if sys.stderr.isatty():
                 print(f"\r{done} of {len(cases)}", end="", file=sys.stderr)
     if args.only:

@@ -27,7 +27,7 @@ from experiment import (
     evenly,
     left_over,
     make_references,
-    options,
+    parse_options,
     run_cases,
     work_folder,
 )
@@ -39,7 +39,7 @@ COLUMNS = ("identical", "untidy", "DIFFERENT", "STUCK", "TRACEBACK")
 """untidy: the same result, with left over temporary files or repeated rows of metrics; STUCK: cannot be resumed"""
 
 
-def chain(references: dict[str, Reference], case: Case) -> list[Outcome]:
+def chain(references: dict[str, Reference], case: Case, exact: bool) -> list[Outcome]:
     """Kill and resume a run until it was killed three times; if it ends before, kill another one."""
     random = case.random()
     reference = references[random.choice(sorted(references))]
@@ -51,7 +51,7 @@ def chain(references: dict[str, Reference], case: Case) -> list[Outcome]:
         while not runs.ended and len(outcomes) + runs.kills < KILLS:
             part = random.random() * left
             left = max(0.3, left - part / 2)  # the share of the run that remains, as some of it is done again
-            if random.random() < 0.5:
+            if random.random() < 0.5 and not exact:
                 runs.kill_at_time(part * reference.done.seconds)
             else:
                 event = 1 + int(part * len(reference.done.events))
@@ -163,16 +163,19 @@ def event_names(recipe: str, done: Done) -> list[str]:
     return names
 
 
-def work(references: dict[str, Reference], case: Case) -> list[Outcome]:
+def work(references: dict[str, Reference], exact: bool, case: Case) -> list[Outcome]:
     if case.name.startswith("chain"):
-        return chain(references, case)
+        return chain(references, case, exact)
     return average(references, case) if case.name.startswith("average") else kill_at_event(references, case)
 
 
 def main() -> None:
-    parser = options(__doc__, n=500)
-    parser.add_argument("--every", action="store_true", help="instead of --n: once before each change of a file")
-    args = parser.parse_args()
+    args = parse_options(
+        __doc__,
+        n=500,
+        every="instead of --n: once before each change of a file",
+        exact="no kills at random times, so that the same seed gives the same kills",
+    )
     with work_folder() as folder:
         references = make_references(args.recipes, folder)
         averages = []
@@ -185,7 +188,7 @@ def main() -> None:
         else:
             some = evenly(averages, args.n // 5)
             names = [f"chain-{i}" for i in range(-(-(args.n - len(some)) // KILLS))] + some
-        run_cases(args, names, partial(work, references), folder, COLUMNS)
+        run_cases(args, names, partial(work, references, args.exact), folder, COLUMNS)
 
 
 if __name__ == "__main__":

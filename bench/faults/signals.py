@@ -11,7 +11,7 @@ import signal
 from functools import partial
 
 from command import Command, Done, run
-from experiment import Case, Outcome, Reference, make_references, options, run_cases, work_folder
+from experiment import Case, Outcome, Reference, make_references, parse_options, run_cases, work_folder
 
 COLUMNS = ("saved", "nothing to save", "finished", "WRONG")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -25,10 +25,10 @@ def work(references: dict[str, Reference], case: Case) -> list[Outcome]:
     random = case.random()
     reference = references[random.choice(sorted(references))]
     number, repeated = random.choice(SIGNALS), random.random() < 0.5
-    seconds = random.random() * reference.done.seconds
+    event, seconds = random.randint(1, len(reference.done.events)), 0.1 * random.random()
     out, cache = case.folder / "out", case.folder / "cache"
     command = Command(*reference.training.arguments(out), cache=cache)
-    sent = command.running(seconds)
+    sent = command.wait_for_event(event) and command.running(seconds)
     if sent:
         command.record_stack()
         command.send(number)
@@ -39,7 +39,9 @@ def work(references: dict[str, Reference], case: Case) -> list[Outcome]:
     column, problems = judge(done, number) if sent else ("finished", [])
     problems += [str(again)] if again.code else reference.verdict(out, cache)[1]
     row = f"{number.name}{', twice' if repeated else ''}"
-    message = f"{reference.training.recipe}: {row} after {seconds:.3f} s ({done.phase}): {'; '.join(problems)}"
+    message = (
+        f"{reference.training.recipe}: {row} {seconds:.3f} s after event {event} ({done.phase}): {'; '.join(problems)}"
+    )
     return [Outcome(row, "WRONG" if problems else column, message if problems else "")]
 
 
@@ -55,7 +57,7 @@ def judge(done: Done, number: signal.Signals) -> tuple[str, list[str]]:
 
 
 def main() -> None:
-    args = options(__doc__, n=50).parse_args()
+    args = parse_options(__doc__, n=50)
     with work_folder() as folder:
         references = make_references(args.recipes, folder)
         names = [f"signal-{i}" for i in range(args.n)]

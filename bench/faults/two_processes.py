@@ -24,7 +24,7 @@ from experiment import (
     bundle_files,
     make_reference,
     make_references,
-    options,
+    parse_options,
     run_cases,
     work_folder,
 )
@@ -122,7 +122,7 @@ def make_pair(reference: Reference, folder: Path) -> Pair:
 
 
 def main() -> None:
-    args = options(__doc__, n=50).parse_args()
+    args = parse_options(__doc__, n=50)
     with work_folder() as folder:
         references = make_references(args.recipes, folder)
         pairs = {recipe: make_pair(reference, folder / "pairs" / recipe) for recipe, reference in references.items()}
