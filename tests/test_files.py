@@ -1,14 +1,16 @@
 """Files and folders that are written completely or not at all."""
 
+import errno
 import os
 import socket
+import stat
 import time
 from pathlib import Path
 
 import pytest
 
 from regard.errors import UserError
-from regard.files import new_file, new_folder, remove_leftovers, write_atomically
+from regard.files import delete_folder, new_file, new_folder, remove_leftovers, write_atomically
 
 DEAD_PID = 2**22 + 1  # above the greatest PID that Linux gives
 
@@ -86,3 +88,46 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new" and temporaries(tmp_path) == []
     with pytest.raises(UserError, match="cannot be written"):
         write_atomically(tmp_path / "none" / "file", b"")
+
+
+def test_a_file_system_that_cannot_flush_folders_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "file", b"x")
+    with new_folder(tmp_path / "folder") as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").write_bytes(b"y")
+    assert (tmp_path / "folder" / "inner" / "file").read_bytes() == b"y"
+
+
+def test_a_folder_that_is_being_deleted_is_there_completely_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(b"x")
+    monkeypatch.setattr("shutil.rmtree", lambda *args, **options: None)  # killed before it deletes anything
+    delete_folder(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+    delete_folder(tmp_path / "folder")  # there is none
+
+
+def test_with_exclusive_use_of_a_folder_all_leftovers_of_others_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as other_host:
+        other_host.setattr(socket, "gethostname", lambda: "other")
+        other_host.setattr(os, "getpid", lambda: DEAD_PID)
+        leftover = new_folder(tmp_path / "a").__enter__()
+    with new_folder(tmp_path / "mine") as mine:
+        remove_leftovers(tmp_path)
+        assert leftover.exists()
+        remove_leftovers(tmp_path, exclusive=True)
+        assert not leftover.exists() and mine.exists()

@@ -63,9 +63,8 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        for entry in sorted(temporary.rglob("*")):
-            sync_file(entry)
-        sync_folder(temporary)
+        for entry in (*sorted(temporary.rglob("*")), temporary):
+            (sync_folder if entry.is_dir() else sync_file)(entry)
         if replace:
             delete_folder(path)
         try:
@@ -169,10 +168,13 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush a folder's list of files to disk."""
+    """Flush a folder's list of files to disk. Some network file systems do this by themselves and refuse the call."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)
 
