@@ -125,7 +125,8 @@ def test_with_exclusive_use_of_a_folder_all_leftovers_of_others_are_deleted(
     with monkeypatch.context() as other_host:
         other_host.setattr(socket, "gethostname", lambda: "other")
         other_host.setattr(os, "getpid", lambda: DEAD_PID)
-        leftover = new_folder(tmp_path / "a").__enter__()
+        killed = new_folder(tmp_path / "a")
+        leftover = killed.__enter__()
     with new_folder(tmp_path / "mine") as mine:
         remove_leftovers(tmp_path)
         assert leftover.exists()
