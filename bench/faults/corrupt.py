@@ -7,7 +7,7 @@ Each time one file is changed: bits, bytes, its length, single values of JSON an
 with that of another run, or replaced by a folder, a FIFO or a dangling link. Then the command that uses it runs: the
 one that uses the model, `train --resume`, or `train` with the same cache. It must refuse the file in one line, or give
 exactly the result of undamaged files. In the rows "forged", the manifest was made to fit the changed file;
-another result is then right ("accepted"), unless weights are not finite.
+another result is then right ("accepted"), unless a checkpoint is not finite.
 """
 
 import re
@@ -36,8 +36,18 @@ from experiment import (
 
 AREAS = ("bundle", "checkpoint", "run files", "cache", "forged bundle", "forged checkpoint")
 SHARES = (5, 5, 4, 4, 1, 1)
-COLUMNS = ("detected", "recovered", "harmless", "accepted", "SILENT CHANGE", "TRACEBACK", "HANG", "CRASH")
-"""recovered: the same result, and a message; harmless: the same result"""
+COLUMNS = (
+    "detected",
+    "recovered",
+    "harmless",
+    "accepted",
+    "TOLD CHANGE",
+    "SILENT CHANGE",
+    "TRACEBACK",
+    "HANG",
+    "CRASH",
+)
+"""recovered: the same result, and a message; harmless: the same result; TOLD CHANGE: another result, and a message"""
 
 
 @dataclass(frozen=True)
@@ -166,11 +176,12 @@ def classify(victim: Victim, area: str, done: Done, same: bool, how: str) -> tup
         return "detected", False
     if done.code or done.traceback:
         return "TRACEBACK", True
-    if not same:
-        accepted = area.startswith("forged") and "not a number" not in how
-        return ("accepted", False) if accepted else ("SILENT CHANGE", True)
     told = set(messages(done)) - victim.normal if "bundle" not in area else done.err
-    return "recovered" if told else "harmless", False
+    if same:
+        return "recovered" if told else "harmless", False
+    if area == "forged bundle" or (area == "forged checkpoint" and "not a number" not in how):
+        return "accepted", False
+    return "TOLD CHANGE" if told else "SILENT CHANGE", True
 
 
 def main() -> None:

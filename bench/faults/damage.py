@@ -81,7 +81,7 @@ def replace_by_fifo(path: Path) -> None:
 
 def replace_by_dangling_link(path: Path) -> None:
     path.unlink()
-    path.symlink_to("nothing")
+    path.symlink_to("no-such-folder/no-such-file")
 
 
 NAMES = {
