@@ -61,6 +61,7 @@ def test_mistakes_are_explained_in_plain_words() -> None:
         (["train.precision=fp8"], "train.precision"),
         (["model=3"], "model"),
         (["train.lr={"], "YAML"),
+        (["batch.max_tokens=2000"], "raise decode.max_source"),
     ],
 )
 def test_errors_name_the_option(settings: list[str], message: str) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from regard.alignment.from_attention import Aligner
 from regard.alignment.transfer import MarkupTransfer
+from regard.pipelines.length_limit import LengthLimit
 from regard.pipelines.translator import Candidate, Translation
 from tests.alignment.test_from_attention import make_record
 
@@ -21,6 +22,9 @@ class FakeTranslator:
         weights[range(len(target)), source_tokens] = 1.0
         weights[-1, -1] = 1.0
         self.record = make_record((*source, "</s>"), (*target, "</s>"), weights.tolist())
+
+    def length_limit(self, max_source: int | None) -> LengthLimit:
+        return LengthLimit(max_source or 100, None)
 
     def stream(self, lines: Iterable[str], **options: object) -> Iterator[Translation]:
         text = "".join(self.tokens[1]).replace("▁", " ").replace("<unk>", " ⁇ ").strip()

@@ -88,3 +88,14 @@ def test_errors_are_one_line(run: Path, files: list[Path], tmp_path: Path, error
     }
     for message, arguments in cases.items():
         assert message in error_line(*arguments)
+
+
+def test_a_pair_that_is_too_long_is_left_empty_and_the_others_go_on(toy_run: Path, tmp_path: Path) -> None:
+    src, tgt = tmp_path / "src", tmp_path / "tgt"
+    src.write_text("a b\n" + "a " * 2000 + "\na\nb\n")
+    tgt.write_text("b a\nb\n" + "x" * 1_000_000 + "\nb\n")
+    done = regard("align", toy_run, src, tgt, timeout=60)
+    assert done.returncode == 2 and [bool(line) for line in done.stdout.splitlines()] == [True, False, False, True]
+    first, second = done.stderr.splitlines()
+    assert first.startswith("regard: pair 2: the text has 2,000 tokens")
+    assert second.startswith("regard: pair 3: the target has 1,000,000 characters")

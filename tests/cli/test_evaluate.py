@@ -44,6 +44,15 @@ def test_a_baseline_adds_a_paired_bootstrap_test(toy_run: Path, held_out: tuple[
     assert [row["p_value"] for row in same["paired_bootstrap"]] == [1.0, 1.0, 1.0], "a model equals itself"
 
 
+def test_a_source_that_is_too_long_is_named(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
+    src, ref = tmp_path / "src", tmp_path / "ref"
+    src.write_text("a b\n" + "a " * 2000 + "\n")
+    ref.write_text("b a\nb\n")
+    assert "line 2 of the sources has 2,000 tokens" in error_line("evaluate", toy_run, src, ref)
+    done = regard("evaluate", toy_run, src, ref, "--max-source", 2000, "--beam", 1)
+    assert done.returncode == 0, done.stderr
+
+
 def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
     files = toy_files(tmp_path, n=50)
     short = tmp_path / "short"

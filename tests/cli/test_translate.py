@@ -79,6 +79,38 @@ def test_any_bytes_can_be_translated(toy_run: Path) -> None:
     assert len(translator.translate(["\ud800 a"])) == 1
 
 
+LONG = b"a " * 2000
+
+
+def test_a_line_that_is_too_long_is_left_empty_and_the_others_go_on(toy_run: Path) -> None:
+    lines = b"a b c\n" + LONG + b"\nd e\n" + b"x" * 1_000_000 + b"\nf g\n"
+    expected = regard("translate", toy_run, stdin=b"a b c\n\nd e\n\nf g\n").stdout
+    for options in ([], ["--markup"]):
+        done = regard("translate", toy_run, *options, stdin=lines, timeout=60)
+        assert done.returncode == 2 and done.stdout == expected
+        first, second = done.stderr.splitlines()
+        assert first.startswith(
+            "regard: line 2 has 2,000 tokens, more than the limit of 1,024 tokens; split it, or raise"
+        )
+        assert second.startswith("regard: line 4 has 1,000,000 characters") and "--max-source" in second
+    rows = [json.loads(row) for row in regard("translate", toy_run, "--json", stdin=lines).stdout.splitlines()]
+    assert [row.get("problem", "")[:16] for row in rows] == ["", "has 2,000 tokens", "", "has 1,000,000 ch", ""]
+
+
+def test_the_limit_on_sources_is_an_option(toy_run: Path, error_line: Callable[..., str]) -> None:
+    done = regard("translate", toy_run, "--max-source", 3, "--text", "a b c d", "--text", "a b c", "--beam", 1)
+    assert done.stdout == "\nc b a\n" and done.returncode == 2 and "line 1 has 4 tokens" in done.stderr
+    assert "--max-source" in error_line("translate", toy_run, "--max-source", 10**9, "--text", "a")
+
+
+def test_bytes_that_are_no_text_are_reported_once(toy_run: Path) -> None:
+    done = regard("translate", toy_run, "--beam", 1, stdin=b"a b\n\xff\xfe\n\x00\nb \xc3\n" + "é\n".encode())
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 5
+    assert (
+        done.stderr == "regard: standard input: 3 × a line with invalid UTF-8 or a NUL character, replaced by \ufffd\n"
+    )
+
+
 def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
     damaged = tmp_path / "broken"
     shutil.copytree(toy_run, damaged, ignore=shutil.ignore_patterns("checkpoints"))

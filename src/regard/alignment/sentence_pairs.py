@@ -1,10 +1,11 @@
 """Aligning the words of sentence pairs with one translator, or with two of opposite directions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from regard.data.word_alignments import Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
+from regard.pipelines.length_limit import TooLongError
 from regard.pipelines.translator import Translator
 
 NO_CROSS_ATTENTION = "this model has no cross attention, so it cannot align words"
@@ -12,21 +13,41 @@ NO_CROSS_ATTENTION = "this model has no cross attention, so it cannot align word
 
 def record_pairs(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> Iterator[AttentionRecord]:
     """Record the attention for each pair while the model is forced to generate the target."""
+    _check_counts(sources, targets)
+    pairs = enumerate(zip(sources, targets, strict=True), start=1)
+    return (_record_pair(translator, number, source, target) for number, (source, target) in pairs)
+
+
+def _record_pair(translator: Translator, number: int, source: str, target: str) -> AttentionRecord:
+    try:
+        return translator.record(source, target)
+    except TooLongError as error:
+        raise TooLongError(f"pair {number:,}: {error}") from None
+
+
+def _check_counts(sources: Sequence[str], targets: Sequence[str]) -> None:
     if len(sources) != len(targets):
         raise UserError(
             f"there are {len(sources):,} sources but {len(targets):,} targets; line n must belong to line n"
         )
-    return (translator.record(source, target) for source, target in zip(sources, targets, strict=True))
 
 
 def align_pairs(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str], reverse: Translator | None = None
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    reverse: Translator | None = None,
+    on_too_long: Callable[[TooLongError], None] | None = None,
 ) -> Iterator[Links]:
-    """Return the links of each pair; with `reverse`, a model of the opposite direction, only those that both find."""
-    links_per_pair = _links_per_pair(translator, sources, targets)
+    """Return the links of each pair; with `reverse`, a model of the opposite direction, only those that both find.
+
+    A pair with a side that is too long is an error or, if there is a function `on_too_long` to report it, has no links.
+    """
+    _check_counts(sources, targets)
+    links_per_pair = _links_per_pair(translator, sources, targets, on_too_long)
     if reverse is None:
         return links_per_pair
-    reversed_links = _links_per_pair(reverse, targets, sources)
+    reversed_links = _links_per_pair(reverse, targets, sources, on_too_long)
     return (intersect_links(links, other) for links, other in zip(links_per_pair, reversed_links, strict=True))
 
 
@@ -35,8 +56,21 @@ def intersect_links(links: Links, reverse: Links) -> Links:
     return {(i, j) for i, j in links if (j, i) in reverse}
 
 
-def _links_per_pair(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Links]:
-    for record in record_pairs(translator, sources, targets):
+def _links_per_pair(
+    translator: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    on_too_long: Callable[[TooLongError], None] | None,
+) -> Iterator[Links]:
+    for number, (source, target) in enumerate(zip(sources, targets, strict=True), start=1):
+        try:
+            record = _record_pair(translator, number, source, target)
+        except TooLongError as error:
+            if on_too_long is None:
+                raise
+            on_too_long(error)
+            yield set()
+            continue
         if not record.cross.size:
             raise UserError(NO_CROSS_ATTENTION)
         yield translator.aligner(record)

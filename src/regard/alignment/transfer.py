@@ -19,14 +19,23 @@ class MarkupTransfer:
     unknown: bool = False
     """Words that the vocabulary does not cover"""
 
-    def translate(self, translator: Translator, lines: Iterable[str], **options: object) -> Iterator[Translation]:
+    def translate(
+        self, translator: Translator, lines: Iterable[str], max_source: int | None = None, **options: object
+    ) -> Iterator[Translation]:
         """Translate lines and carry markup and unknown words over; `options` are those of `Translator.stream`."""
-        parsed, remaining = tee(TaggedText.parse(line) if self.markup else TaggedText.untagged(line) for line in lines)
+        limit = translator.length_limit(max_source)
+        parsed, remaining = tee(self._parse(line, limit.chars) for line in lines)
         plain_lines = (text.plain for text in parsed)
-        translations = translator.stream(plain_lines, attention=True, **options)  # type: ignore[arg-type]
+        translations = translator.stream(plain_lines, attention=True, max_source=limit.option, **options)  # type: ignore[arg-type]
         for tagged, translation in zip(remaining, translations, strict=False):
-            candidates = tuple(self.carry_over(tagged, c, translator) for c in translation.hypotheses)
+            candidates = translation.hypotheses
+            if translation.problem is None:
+                candidates = tuple(self.carry_over(tagged, c, translator) for c in candidates)
             yield replace(translation, source=tagged.text, hypotheses=candidates)
+
+    def _parse(self, line: str, max_chars: int) -> TaggedText:
+        """Take the markup out of a line, unless the line is too long to be translated."""
+        return TaggedText.parse(line) if self.markup and len(line) <= max_chars else TaggedText.untagged(line)
 
     def carry_over(self, tagged: TaggedText, candidate: Candidate, translator: Translator) -> Candidate:
         """Return a translation of the plain text, recorded with attention, with the markup put back in."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.app import app
-from regard.cli.options import DeviceOption, ModelDirArgument
-from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.options import DeviceOption, MaxSourceOption, ModelDirArgument
+from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
 from regard.cli.pipeline import load_translator
 
 if TYPE_CHECKING:
@@ -41,18 +41,21 @@ def align(
         float | None,
         typer.Option(help="Link every source word with at least this weight.  [default: the model's choice]"),
     ] = None,
+    max_source: MaxSourceOption = None,
     device: DeviceOption = None,
 ) -> None:
     """Align the words of sentence pairs by the model's attention.
 
-    Prints one line per pair, for example 0-0 1-2: source and target word of each link, counted from 0.
+    Prints one line per pair, for example 0-0 1-2: source and target word of each link, counted from 0. A pair that is
+    too long is reported and has no links; the exit code is then 2.
     """
     from regard.alignment.from_attention import Aligner, format_links
     from regard.alignment.sentence_pairs import align_pairs
     from regard.evaluate.translation import read_test_set
+    from regard.pipelines.length_limit import TooLongError
 
     pairs = read_test_set(src, tgt)
-    translator = load_translator(folder, device=device)
+    translator = load_translator(folder, device=device, max_source=max_source)
     if choose:
         _choose_aligner(folder, translator, pairs, choose)
         return
@@ -60,10 +63,18 @@ def align(
     options = {name: value for name, value in values.items() if value is not None}
     if options:
         translator.aligner = Aligner.parse({**translator.aligner.model_dump(), **options}, where="align")
-    other = load_translator(reverse, device=device) if reverse else None
+    other = load_translator(reverse, device=device, max_source=max_source) if reverse else None
+    refused: list[TooLongError] = []
+
+    def report(error: TooLongError) -> None:
+        refused.append(error)
+        print_warning(str(error))
+
     with exit_on_closed_pipe():
-        for links in align_pairs(translator, pairs.sources, pairs.references, other):
+        for links in align_pairs(translator, pairs.sources, pairs.references, other, report):
             print_line(format_links(links))
+    if refused:
+        raise typer.Exit(2)
 
 
 def _choose_aligner(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.app import app
-from regard.cli.options import BeamOption, DeviceOption, JsonOption, ModelDirArgument, TokenizeOption
+from regard.cli.options import (
+    BeamOption,
+    DeviceOption,
+    JsonOption,
+    MaxSourceOption,
+    ModelDirArgument,
+    TokenizeOption,
+)
 from regard.cli.output import print_line
 from regard.cli.pipeline import check_device, load_translator
 from regard.errors import UserError
@@ -53,6 +60,7 @@ def evaluate(
     tokenize: TokenizeOption = "13a",
     lowercase: LowercaseOption = False,
     beam: BeamOption = None,
+    max_source: MaxSourceOption = None,
     output: OutputOption = None,
     alignments: AlignmentsOption = None,
     stride: StrideOption = None,
@@ -74,7 +82,7 @@ def evaluate(
     if output and not output.parent.is_dir():
         raise UserError(f"--output {output}: there is no folder {output.parent}")
     for_pairs = {"--baseline": baseline, "--beam": beam, "--output": output, "--lowercase": lowercase}
-    for_pairs["--alignments"] = alignments
+    for_pairs |= {"--alignments": alignments, "--max-source": max_source}
     _reject_unused(len(files), for_pairs, {"--stride": stride, "--regions": regions})
     if len(files) == 1:
         result = evaluate_model(folder, files[0], check_device(device), stride, regions)
@@ -82,8 +90,8 @@ def evaluate(
         return
     if len(files) != 2:
         raise UserError(f"got {len(files)} test files; give SRC and REF, or one file")
-    test_set, translator = read_test_set(*files), load_translator(folder, device=device)
-    other = load_translator(baseline, device=device) if baseline else None
+    test_set, translator = read_test_set(*files), load_translator(folder, device=device, max_source=max_source)
+    other = load_translator(baseline, device=device, max_source=max_source) if baseline else None
     alignment_scores = _score_alignment(translator, test_set, alignments) if alignments else None
     options = ScoreOptions(tokenize, lowercase)
     evaluation = run_evaluation(translator, test_set, options, other, {"beam": beam} if beam else {})

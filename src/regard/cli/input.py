@@ -3,8 +3,14 @@
 import os
 import sys
 from collections.abc import Iterator
+from itertools import islice
+from typing import BinaryIO
 
+from regard.cli.output import print_warning
 from regard.errors import UserError
+
+_LINES_AT_ONCE = 256
+_MAX_LINE = 16 << 20  # bytes
 
 
 def decode_argument(argument: str) -> str:
@@ -17,17 +23,44 @@ def input_texts(texts: list[str] | None) -> Iterator[str]:
     return map(decode_argument, texts) if texts else stdin_lines()
 
 
+def lines_at_once(texts: list[str] | None) -> int:
+    """Return how many lines to process together: a person at a terminal waits for each, a file is faster in batches."""
+    return 1 if not texts and sys.stdin is not None and sys.stdin.isatty() else _LINES_AT_ONCE
+
+
+def input_chunks(texts: list[str] | None) -> Iterator[list[str]]:
+    """Yield what `input_texts` yields, as lists of lines to process together."""
+    lines = input_texts(texts)
+    while chunk := list(islice(lines, lines_at_once(texts))):
+        yield chunk
+
+
 def stdin_lines() -> Iterator[str]:
-    """Yield the lines of standard input, decoded as UTF-8; invalid bytes are replaced."""
+    """Yield the lines of standard input as UTF-8. Invalid bytes and NUL characters are replaced, with a warning."""
     if sys.stdin is None:
         raise UserError("there is no standard input; give --text")
-    for raw in sys.stdin.buffer:
-        yield raw.decode("utf-8", errors="replace").rstrip("\r\n")
+    bad_lines = 0
+    for raw in _raw_lines(sys.stdin.buffer):
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            line = raw.decode("utf-8", errors="replace")
+            bad_lines += 1
+        else:
+            bad_lines += "\0" in line
+        yield line.replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\r\n")
+    if bad_lines:
+        print_warning(
+            f"standard input: {bad_lines:,} × a line with invalid UTF-8 or a NUL character, replaced by \ufffd"
+        )
 
 
-def stdin_is_terminal() -> bool:
-    """Tell whether a person types the input line by line."""
-    return sys.stdin is not None and sys.stdin.isatty()
+def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file; of one longer than 16 MiB, which no model can read, only the beginning."""
+    while line := file.readline(_MAX_LINE):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = file.readline(_MAX_LINE)
 
 
 def parse_increasing(text: str, option: str) -> tuple[int, ...]:

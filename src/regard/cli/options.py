@@ -11,6 +11,9 @@ BeamOption = Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is gr
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …  [default: a GPU if there is one]")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+MaxSourceOption = Annotated[
+    int | None, typer.Option(min=1, help="Refuse sources of more tokens than this.  [default: the model's]")
+]
 TargetOption = Annotated[
     str | None, typer.Option(help="Force this output, instead of the one that the model generates.")
 ]

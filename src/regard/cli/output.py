@@ -33,6 +33,12 @@ def print_warning(line: str) -> None:
     print(f"regard: {line}", file=sys.stderr)
 
 
+def warn_about_long_texts(n_texts: int, n_tokens: int) -> None:
+    """Warn that of `n_texts` texts, if there are any, only the beginning was read."""
+    if n_texts:
+        print_warning(f"{n_texts:,} texts are longer than {n_tokens:,} tokens; only their beginning was read")
+
+
 @contextmanager
 def exit_on_closed_pipe() -> Iterator[None]:
     """Exit quietly when the reader of standard output leaves, as in `regard … | head`."""

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.errors import UserError
-
 if TYPE_CHECKING:
     from regard.pipelines.base import Pipeline
     from regard.pipelines.load import PipelineT
@@ -18,11 +16,16 @@ def load_any(folder: Path, device: str | None) -> "Pipeline":
     return load(folder, device=check_device(device))
 
 
-def load_translator(*folders: Path, device: str | None) -> "Translator":
-    """Load a translator, or several as an ensemble."""
+def load_translator(*folders: Path, device: str | None, max_source: int | None = None) -> "Translator":
+    """Load a translator, or several as an ensemble; `max_source` is the limit on its sources, if not its own."""
     from regard.pipelines import load
+    from regard.search.decode import DecodeConfig
 
-    return load.load_translator(*folders, device=check_device(device))
+    translator = load.load_translator(*folders, device=check_device(device))
+    if max_source is not None:
+        options = {**translator.decode_config.model_dump(), "max_source": max_source}
+        translator.decode_config = DecodeConfig.parse(options, where="--max-source")
+    return translator
 
 
 def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "PipelineT":
@@ -34,12 +37,8 @@ def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "Pip
 
 def check_device(name: str | None) -> str | None:
     """Return the name of a device after a check that torch can use it."""
-    import torch
+    from regard.pipelines.base import device_named
 
-    if name is None:
-        return None
-    try:
-        torch.empty(1, device=name)
-    except (RuntimeError, AssertionError):
-        raise UserError(f"--device {name}: no such device on this machine; leave --device out") from None
+    if name is not None:
+        device_named(name)
     return name

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.app import app
-from regard.cli.input import decode_argument, input_texts, stdin_is_terminal
-from regard.cli.options import BeamOption, DeviceOption, JsonLinesOption, ModelDirArgument, TextOption
-from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.input import decode_argument, input_texts, lines_at_once
+from regard.cli.options import (
+    BeamOption,
+    DeviceOption,
+    JsonLinesOption,
+    MaxSourceOption,
+    ModelDirArgument,
+    TextOption,
+)
+from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
 from regard.cli.pipeline import load_translator
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.alignment.transfer import MarkupTransfer
     from regard.pipelines.translator import Candidate, Translation, Translator
-
-_LINES_AT_ONCE = 256
 
 NBestOption = Annotated[int | None, typer.Option(min=1, help="Print the N best translations with their scores.")]
 LengthPenaltyOption = Annotated[float | None, typer.Option(help="Exponent α of the length normalisation.")]
@@ -61,6 +66,7 @@ def translate(
     length_penalty: LengthPenaltyOption = None,
     max_len: MaxLenOption = None,
     min_len: MinLenOption = None,
+    max_source: MaxSourceOption = None,
     no_repeat_ngram: NoRepeatOption = None,
     prefix: PrefixOption = None,
     alignment: AlignmentOption = False,
@@ -75,7 +81,10 @@ def translate(
     as_json: JsonLinesOption = False,
     device: DeviceOption = None,
 ) -> None:
-    """Translate standard input to standard output, line by line."""
+    """Translate standard input to standard output, line by line.
+
+    A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
+    """
     from regard.alignment.transfer import MarkupTransfer
 
     sampling = _without_none(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
@@ -91,14 +100,21 @@ def translate(
         sampling=sampling if sample else None,
         prefix=decode_argument(prefix) if prefix else None,
     )
-    translator = load_translator(folder, *(ensemble or ()), device=device)
+    translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
     if n_best and beam is None and not sample:
         options["beam"] = max(translator.decode_config.beam, n_best)
     formatter = _Formatter(bool(n_best), alignment, as_json)
     transfer = MarkupTransfer(markup, copy_unknown)
+    n_refused = 0
     with exit_on_closed_pipe():
-        for translation in _translate_all(translator, text, transfer, alignment, options):
+        translations = _translate_all(translator, text, transfer, alignment, options)
+        for number, translation in enumerate(translations, start=1):
+            if translation.problem:
+                print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
+                n_refused += 1
             print_line(formatter(translation))
+    if n_refused:
+        raise typer.Exit(2)
 
 
 def _without_none(**options: Any) -> dict[str, Any]:
@@ -112,12 +128,10 @@ def _translate_all(
     attention: bool,
     options: dict[str, Any],
 ) -> Iterator["Translation"]:
-    lines = input_texts(texts)
-    # A person at a terminal waits for each line; a file is faster in large batches.
-    n_lines = 1 if not texts and stdin_is_terminal() else _LINES_AT_ONCE
+    lines, n_lines = input_texts(texts), lines_at_once(texts)
     if transfer.markup or transfer.unknown:
-        return transfer.translate(translator, lines, n_lines=n_lines, **options)
-    return translator.stream(lines, n_lines, attention=attention, **options)
+        return transfer.translate(translator, lines, n_lines=n_lines, skip_long=True, **options)
+    return translator.stream(lines, n_lines, attention=attention, skip_long=True, **options)
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,8 @@ class _Formatter:
             for h in translation.hypotheses
         ]
         row = {"source": translation.source, "source_tokens": translation.source_tokens, "hypotheses": hypotheses}
+        if translation.problem:
+            row["problem"] = translation.problem.problem
         return json.dumps(row, ensure_ascii=False)
 
 

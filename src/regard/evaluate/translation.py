@@ -70,10 +70,10 @@ def evaluate(
     decode: dict[str, Any] | None = None,
 ) -> Evaluation:
     """Translate the test set and score it; with a baseline, test whether the difference is significant."""
-    hypotheses = [t.text for t in translator.translate(test_set.sources, **(decode or {}))]
+    hypotheses = _translate(translator, test_set, decode or {})
     comparison = []
     if baseline:
-        others = [t.text for t in baseline.translate(test_set.sources, **(decode or {}))]
+        others = _translate(baseline, test_set, decode or {})
         comparison = paired_bootstrap(others, hypotheses, test_set.references, options)
     return Evaluation(
         corpus_scores(hypotheses, test_set.references, options),
@@ -81,6 +81,14 @@ def evaluate(
         comparison,
         hypotheses,
     )
+
+
+def _translate(translator: Translator, test_set: TestSet, decode: dict[str, Any]) -> list[str]:
+    translations = translator.translate(test_set.sources, skip_long=True, **decode)
+    for number, translation in enumerate(translations, start=1):
+        if translation.problem:
+            raise UserError(translation.problem.describe(f"line {number:,} of the sources", "--max-source"))
+    return [translation.text for translation in translations]
 
 
 def bleu_by_length(

@@ -16,6 +16,8 @@ from regard.models.encoder_only import EncoderOnly
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionTraces
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
+from regard.pipelines.arguments import check_text
+from regard.pipelines.length_limit import LengthLimit
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis
@@ -109,7 +111,7 @@ class Pipeline:
 
     def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
         """Tokenise an input. `hidden` are positions of source tokens that the model must not see."""
-        [ids] = self.src_tokenizer.encode([self.clean(_as_text(source))])
+        [ids] = self.src_tokenizer.encode([self.clean(as_text(source))])
         return self.encode_ids(ids, hidden)
 
     def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
@@ -122,7 +124,7 @@ class Pipeline:
 
     def input_tokens(self, source: Input) -> list[str]:
         """Return all tokens of an input, including those beyond what the model can read; none for an image."""
-        [ids] = self.src_tokenizer.encode([self.clean(_as_text(source))])
+        [ids] = self.src_tokenizer.encode([self.clean(as_text(source))])
         return self.src_tokenizer.tokens(ids)
 
     def clean(self, text: str) -> str:
@@ -130,9 +132,9 @@ class Pipeline:
         return clean(text)
 
     def encode_target(self, text: str) -> list[int]:
-        """Tokenise an output, without special tokens."""
-        [ids] = self.tgt_tokenizer.encode([self.clean(text)])
-        return ids
+        """Tokenise an output, without special tokens; refuse one that is longer than a source may be."""
+        limit = LengthLimit(self.decode_config.max_source, model=None)
+        return limit.encode_one(self.clean(check_text("the target", text)), self.tgt_tokenizer, "the target")
 
     def decode_target(self, ids: Sequence[int]) -> str:
         """Turn output ids into text."""
@@ -203,6 +205,10 @@ class Pipeline:
         limits = [n for model in self.members if (n := model.max_source_tokens) is not None]
         return min(limits, default=None)
 
+    def length_limit(self, max_source: int | None = None) -> LengthLimit:
+        """Return the limit on sources; `max_source` takes the place of the model's own option."""
+        return LengthLimit(max_source or self.decode_config.max_source, self.max_input_tokens)
+
     def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
         """Decode with the model's own settings; return the ids of the hypothesis of that rank, 1 = best."""
         assert not isinstance(self.model, EncoderOnly)
@@ -227,12 +233,20 @@ def refuse_target(target: str | None, rank: int) -> None:
         raise UserError("a target or a rank is for translators and captioners; leave it out")
 
 
-def _as_text(source: Input) -> str:
+def as_text(source: Input) -> str:
+    """Return a source that must be a text."""
     if not isinstance(source, str):
-        raise UserError("this model reads text, not images")
+        raise UserError(f"this model reads text, not images; got a value of type {type(source).__name__}")
     return source
 
 
 def device_named(name: str | None) -> torch.device:
-    """Return the device of that name; without one, a GPU if there is any."""
-    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    """Return the device of that name, after a check that it works; without a name, a GPU if there is any."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.ones(1, device=device).tolist()
+    except Exception:  # torch raises almost any exception, depending on the name
+        raise UserError(f"device {name}: no such device on this machine; choose another, or leave it out") from None
+    return device

@@ -60,6 +60,8 @@ class Captioner(Pipeline):
 
         An image is a file, or an array uint8 [size, size, 3].
         """
+        if isinstance(images, str | bytes | Path) or not isinstance(images, Sequence | np.ndarray):
+            raise UserError("caption takes a list of images; write caption([image])")
         config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="caption")
         captions: list[Caption] = []
         for i in range(0, len(images), _BATCH):
@@ -121,6 +123,10 @@ class Captioner(Pipeline):
 def _load(image: Input, size: int) -> ImageArray:
     if isinstance(image, str | Path):
         return load_image(Path(image), size)
+    if not isinstance(image, np.ndarray):
+        raise UserError(f"an image is a file or an array, not a value of type {type(image).__name__}")
+    if image.dtype != np.uint8:
+        raise UserError(f"the image has values of type {image.dtype}; give uint8")
     if image.shape != (size, size, 3):
         raise UserError(f"the image has shape {image.shape}; this model reads ({size}, {size}, 3)")
     return image

@@ -11,6 +11,7 @@ from regard.data.batch import collate_sources, run_parts
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
+from regard.pipelines.arguments import check_texts
 from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair
@@ -60,6 +61,7 @@ class Classifier(Pipeline):
         """Return the most likely label of each text, in order."""
         if not self.model.predicts_label:
             raise UserError("this model fills in masked tokens; train a classifier with --recipe classifier")
+        texts = check_texts(texts, "classify")
         labels, results = self.labels, {}
         for rows, vectors in self._embed(texts):
             logits = self.model.output(vectors).double()
@@ -71,14 +73,19 @@ class Classifier(Pipeline):
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text [texts, D], the mean of its token vectors."""
+        texts = check_texts(texts, "embed")
         vectors = np.zeros((len(texts), self.model.d_model), dtype=np.float32)
         for rows, part in self._embed(texts):
             vectors[rows] = part.float().cpu().numpy()
         return vectors
 
     def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
-        """Cut off tokens that the model has no positions for."""
-        return super().encode_ids(ids[: self.max_input_tokens], hidden)
+        """Cut off the tokens beyond the limit: a classifier reads the beginning of a long text."""
+        return super().encode_ids(ids[: self.length_limit().tokens], hidden)
+
+    def count_long(self, texts: Sequence[str]) -> int:
+        """Count the texts that are longer than what the model reads of them."""
+        return sum(len(ids) > self.length_limit().tokens for ids in self._encode_all(texts))
 
     def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
         """Return no ids: a classifier generates nothing."""
@@ -92,11 +99,15 @@ class Classifier(Pipeline):
 
     def _embed(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Yield row numbers and vectors of texts of similar length."""
-        limit = self.max_input_tokens
-        ids = [row[:limit] for row in self.src_tokenizer.encode([self.clean(text) for text in texts])]
+        ids = [row[: self.length_limit().tokens] for row in self._encode_all(texts)]
         order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
         while order:
             n = max(1, _BATCH_TOKENS // (len(ids[order[-1]]) + 1))
             rows, order = order[-n:], order[:-n]
             batch = collate_sources([ids[i] for i in rows])
             yield rows, torch.cat(list(run_parts(lambda part: self.model.embed(part.src), batch, self.device)))
+
+    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenise the texts; of one that is far over the limit, only a part that is still over it."""
+        n = self.length_limit().chars
+        return self.src_tokenizer.encode([self.clean(text)[:n] for text in texts])

@@ -9,6 +9,7 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
+from regard.pipelines.arguments import check_count, check_text, check_texts
 from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig, decode, sample_tokens
 from regard.search.sampling import SamplingConfig
@@ -81,7 +82,7 @@ class Generator(Pipeline):
 
     def generate(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> str:
         """Return the prompt and its continuation. `sampling`: temperature, top_k, top_p, seed."""
-        return prompt + "".join(self.stream(prompt, max_new_tokens, **sampling))
+        return check_text("the prompt", prompt) + "".join(self.stream(prompt, max_new_tokens, **sampling))
 
     def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
         """Yield the continuation piece by piece as it is sampled."""
@@ -93,8 +94,9 @@ class Generator(Pipeline):
 
         If the last character is incomplete, the last piece has no text but counts its tokens.
         """
+        check_count("max_new_tokens", max_new_tokens, 0)
         config = SamplingConfig.parse(sampling, where="generate")
-        ids = self.tokenizer.encode([prompt])[0]
+        ids = self._prompt_ids(prompt)
         n_prompt, n_chars, n_counted = len(ids), len(self.tokenizer.decode(ids)), 0
         for token in self._sample(ids, max_new_tokens, config):
             ids.append(token)
@@ -126,7 +128,8 @@ class Generator(Pipeline):
     @torch.inference_mode()
     def next(self, prompt: str = "", k: int = 10) -> list[tuple[str, float]]:
         """Return the k most likely next tokens with their probabilities, most likely first."""
-        ids = [BOS, *self.tokenizer.encode([prompt])[0][-(self.context - 1) :]]
+        check_count("k", k, 1)
+        ids = [BOS, *self._prompt_ids(prompt)[-(self.context - 1) :]]
         empty = self._no_source()
         batch = Batch(empty, torch.tensor([ids], device=self.device), empty)
         probabilities = self.model(batch)[0, -1].double().softmax(-1)
@@ -135,7 +138,8 @@ class Generator(Pipeline):
 
     def beam(self, prompt: str = "", max_new_tokens: int = 50, beam: int = 5, n_best: int = 1) -> list[GeneratedText]:
         """Return the most likely continuations that beam search finds."""
-        ids = self.tokenizer.encode([prompt])[0]
+        check_count("max_new_tokens", max_new_tokens, 0)
+        ids = self._prompt_ids(prompt)
         n_kept = max(1, self.context - 1 - max_new_tokens) if self.model.has_limited_context else len(ids)
         dropped, prefix = ids[: max(0, len(ids) - n_kept)], ids[max(0, len(ids) - n_kept) :]
         options = {"beam": beam, "n_best": n_best, "max_len": len(prefix) + max_new_tokens}
@@ -147,11 +151,15 @@ class Generator(Pipeline):
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return log p of each text, including its end."""
         scores = []
-        for ids in self.tokenizer.encode(list(texts)):
+        for ids in self.tokenizer.encode(check_texts(texts, "score")):
             batch = EncodedInput(self._no_source()).batch([*ids, EOS])
             log_probs = self.model(batch).double().log_softmax(-1)
             scores.append(float(log_probs.gather(-1, batch.tgt_out[..., None]).sum()))
         return scores
+
+    def _prompt_ids(self, prompt: str) -> list[int]:
+        [ids] = self.tokenizer.encode([check_text("the prompt", prompt)])
+        return ids
 
     def _no_source(self) -> torch.Tensor:
         """[1, 0]: one sentence without a source"""

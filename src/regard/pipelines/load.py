@@ -6,6 +6,7 @@ from typing import TypeVar
 from regard.bundle import Bundle
 from regard.errors import UserError
 from regard.models.encoder_only import EncoderOnly
+from regard.pipelines.arguments import check_folder
 from regard.pipelines.base import Pipeline, device_named
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
@@ -29,10 +30,9 @@ def load(
     >>> regard.load(translator_dir, translator_dir).translate(["a b"])[0].text == translator.translate(["a b"])[0].text
     True
     """
-    bundle = Bundle.load(folder)
-    if more:
-        return _ensemble([folder, *more], [bundle, *(Bundle.load(f) for f in more)], device)
-    return pipeline_from_bundle(bundle, device)
+    folders = [check_folder(path) for path in (folder, *more)]
+    bundles = [Bundle.load(path) for path in folders]
+    return _ensemble(folders, bundles, device) if more else pipeline_from_bundle(bundles[0], device)
 
 
 def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translator | Generator | Classifier | Captioner:
@@ -65,7 +65,7 @@ def load_translator(folder: str | Path, *more: str | Path, device: str | None = 
     return load_as(Translator, folder, *more, device=device)
 
 
-def _ensemble(folders: list[str | Path], bundles: list[Bundle], device: str | None) -> Translator:
+def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) -> Translator:
     torch_device, first = device_named(device), bundles[0]
     members = []
     for path, bundle in zip(folders, bundles, strict=True):

@@ -1,6 +1,6 @@
 """Translator: texts in, translations out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -12,7 +12,9 @@ from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.models.record import AttentionRecord
-from regard.pipelines.base import AttentionSite, Pipeline, check_hypotheses
+from regard.pipelines.arguments import check_texts
+from regard.pipelines.base import AttentionSite, EncodedInput, Input, Pipeline, as_text, check_hypotheses
+from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver
@@ -45,6 +47,8 @@ class Translation:
     source: str
     source_tokens: tuple[str, ...]
     hypotheses: tuple[Candidate, ...]
+    problem: TooLong | None = None
+    """Why there is no translation, if `skip_long` was set"""
 
     @property
     def attention(self) -> AttentionRecord | None:
@@ -111,20 +115,23 @@ class Translator(Pipeline):
         attention: bool = False,
         prefixes: Sequence[str] | None = None,
         observer: StepObserver | None = None,
+        skip_long: bool = False,
         **options: object,
     ) -> list[Translation]:
         """Return one Translation per text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
 
         `prefixes` are target texts that the translations must start with, one per text. `observer` is called at every
-        step, with sentences numbered as the texts; a sentence that it stops may have no translation.
+        step, with sentences numbered as the texts; a sentence that it stops may have no translation. A text of more
+        than `max_source` tokens is an error or, with `skip_long`, gets an empty translation whose `problem` is set.
         """
-        if isinstance(texts, str):
-            raise UserError("translate takes a list of texts; write translate([text])")
-        if prefixes is not None and len(prefixes) != len(texts):
-            raise UserError(f"there are {len(texts)} texts but {len(prefixes)} prefixes; give one prefix per text")
+        texts = check_texts(texts, "translate")
         config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
-        sources = self.src_tokenizer.encode([self.clean(text) for text in texts])
-        forced = self.tgt_tokenizer.encode([self.clean(p) for p in prefixes]) if prefixes is not None else None
+        limit = self.length_limit(config.max_source)
+        sources, too_long = limit.encode([self.clean(text) for text in texts], self.src_tokenizer)
+        if too_long and not skip_long:
+            index, problem = next(iter(too_long.items()))
+            raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
+        forced = self._forced_ids(prefixes, len(texts), limit)
         results: dict[int, Translation] = {}
         for rows in _batches_by_length(sources, config, self.tgt_tokenizer.size):
             batch = collate_sources([sources[i] for i in rows]).to(self.device)
@@ -133,7 +140,18 @@ class Translator(Pipeline):
             for i, hypotheses in zip(rows, decoded, strict=True):
                 if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis
                     results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
-        return [results.get(i) or _empty_translation(text, config.n_best) for i, text in enumerate(texts)]
+        return [
+            results.get(i) or _empty_translation(text, config.n_best, too_long.get(i)) for i, text in enumerate(texts)
+        ]
+
+    def _forced_ids(self, prefixes: Sequence[str] | None, n_texts: int, limit: LengthLimit) -> list[list[int]] | None:
+        """Return the ids that the translations must start with."""
+        if prefixes is None:
+            return None
+        prefixes = check_texts(prefixes, "translate")
+        if len(prefixes) != n_texts:
+            raise UserError(f"there are {n_texts} texts but {len(prefixes)} prefixes; give one prefix per text")
+        return [limit.encode_one(self.clean(prefix), self.tgt_tokenizer, "the prefix") for prefix in prefixes]
 
     def stream(
         self,
@@ -141,13 +159,25 @@ class Translator(Pipeline):
         n_lines: int = _STREAM_LINES,
         prefix: str | None = None,
         attention: bool = False,
+        skip_long: bool = False,
         **options: object,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`."""
         remaining = iter(lines)
         while chunk := list(islice(remaining, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
-            yield from self.translate(chunk, attention=attention, prefixes=prefixes, **options)  # type: ignore[arg-type]
+            yield from self.translate(
+                chunk,
+                attention=attention,
+                prefixes=prefixes,
+                skip_long=skip_long,
+                **options,  # type: ignore[arg-type]
+            )
+
+    def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
+        """Tokenise a text; refuse one that is too long."""
+        ids = self.length_limit().encode_one(self.clean(as_text(source)), self.src_tokenizer, "the text")
+        return self.encode_ids(ids, hidden)
 
     def attention_sites(self) -> dict[str, AttentionSite]:
         """A decoder-only translator has one causal self-attention over source and target, shown as three kinds."""
@@ -187,6 +217,6 @@ def _batches_by_length(sources: Sequence[Sequence[int]], config: DecodeConfig, n
         yield batch
 
 
-def _empty_translation(text: str, n_best: int) -> Translation:
+def _empty_translation(text: str, n_best: int, problem: TooLong | None) -> Translation:
     """The translation of an empty line is an empty line."""
-    return Translation(text, (), (Candidate("", 0.0, ()),) * n_best)
+    return Translation(text, (), (Candidate("", 0.0, ()),) * n_best, problem)

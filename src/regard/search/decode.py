@@ -43,6 +43,8 @@ class DecodeConfig(Config):
     min_len: int = Field(0, ge=0, le=_MAX_LEN)
     max_len: int | None = Field(None, ge=1, le=_MAX_LEN)
     """Maximum number of tokens; default: twice the source length plus ten."""
+    max_source: int = Field(1024, ge=1, le=_MAX_LEN)
+    """Longer sources, in tokens, are refused: time and memory grow with the square of the length."""
     no_repeat_ngram: int = Field(0, ge=0, le=_MAX_LEN)
     """No sequence of this many tokens occurs twice; 0: off."""
     sampling: SamplingConfig | None = None

@@ -71,10 +71,10 @@ class Dispatcher:
     def _check_length(self, served: ServedModel[Pipeline], text: str, tokenizer: Tokenizer) -> None:
         if len(text) > self.limits.chars:
             raise ApiError(413, "Content too large", f"a text may have {self.limits.chars:,} characters")
-        most, max_input = self.limits.tokens, served.pipeline.max_input_tokens
+        most = self.limits.tokens
         # Of a text that is too long for the model, a language model reads the end and a classifier the beginning.
-        if served.pipeline.noun == "translator" and max_input is not None:
-            most = min(most, max_input)
+        if served.pipeline.noun == "translator":
+            most = min(most, served.pipeline.length_limit().tokens)
         if text and len(tokenizer.encode([text])[0]) > most:
             raise ApiError(413, "Content too large", f"a text may have {most:,} tokens")
 

@@ -64,6 +64,15 @@ class Recipe(Config):
             raise ValueError("tokenizer.dropout may make sentences longer than the model's max_len; set it to 0")
         return self
 
+    @model_validator(mode="after")
+    def check_source_limit(self) -> Self:
+        if self.task == "translate" and self.decode.max_source < self.batch.max_tokens:
+            raise ValueError(
+                f"decode.max_source={self.decode.max_source} is less than batch.max_tokens={self.batch.max_tokens}: "
+                "the model could not translate what it learns from; raise decode.max_source"
+            )
+        return self
+
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
