@@ -73,14 +73,15 @@ class Trap:
 
     event: int
     action: str = "kill"
-    """kill: SIGKILL; cut: the same, but the file that it writes is left empty (open) or is cut in half (fsync), as
-    after a power failure; fill: the disk becomes full"""
+    """kill: SIGKILL; cut: the same, but a file that it creates is left empty, and half of what it wrote to a file since
+    the last fsync is lost, as after a power failure; fill: the disk becomes full"""
 
-    def spring(self, name: str, path: Path) -> None:
+    def spring(self, name: str, path: Path, safe: int) -> None:
+        """Do it. The first `safe` bytes of the file are on the disk for certain."""
         if self.action == "fill":
             return fill_disk(path.parent)
-        if self.action == "cut" and path.is_file() and name in ("open", "fsync"):
-            os.truncate(path, path.stat().st_size // 2 if name == "fsync" else 0)
+        if self.action == "cut" and path.is_file() and name in ("create", "fsync"):
+            os.truncate(path, (safe + path.stat().st_size) // 2 if name == "fsync" else 0)
         return os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -254,6 +255,7 @@ def _watch(folder: str, log: int, stack: int, trap: Trap | None) -> None:
     """Count the changes of files in `folder`, write each into `log`, and spring the trap at its event."""
     count = 0
     trapped = False
+    safe: dict[str, int] = {}
 
     def event(name: str, target: Any) -> None:
         nonlocal count, trapped
@@ -265,10 +267,14 @@ def _watch(folder: str, log: int, stack: int, trap: Trap | None) -> None:
         if trap and count == trap.event:
             trapped = True  # what the trap does is not counted
             faulthandler.dump_traceback(stack)
-            trap.spring(name, Path(path))
+            trap.spring(name, Path(path), safe.get(path, 0))
+        if name in ("open", "fsync") and Path(path).is_file():
+            safe[path] = Path(path).stat().st_size if name == "fsync" else safe.get(path, Path(path).stat().st_size)
 
     def audit(name: str, arguments: tuple[Any, ...]) -> None:
-        if name in WRITES or (name == "open" and _for_writing(*arguments)):
+        if name == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            event("create" if arguments[2] & os.O_TRUNC else "open", arguments[0])
+        elif name in WRITES:
             event(name.removeprefix("os."), arguments[name == "os.rename"])  # the new name
 
     def fsync(descriptor: int) -> None:
@@ -277,10 +283,6 @@ def _watch(folder: str, log: int, stack: int, trap: Trap | None) -> None:
 
     real_fsync, os.fsync = os.fsync, fsync
     sys.addaudithook(audit)
-
-
-def _for_writing(path: Any, mode: str | None, flags: int) -> bool:
-    return bool(set(mode or "") & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
 def _path(target: Any) -> str:

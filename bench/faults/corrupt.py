@@ -139,7 +139,7 @@ def files_of(area: str, folder: Path) -> list[Path]:
     if area == "cache":
         return paths
     if area == "bundle":
-        return [path for path in paths if not RUN_FILES.fullmatch(names[path])]
+        return [folder / "out" / name for name in bundle_files(folder / "out")]
     if area == "run files":
         return [path for path in paths if names[path] != "checkpoints" and path.is_relative_to(folder / "out")]
     if area == "checkpoint":

@@ -5,8 +5,8 @@
     python bench/faults/kill.py --every --recipes transformer    # once before each change of a file
 
 A run is killed three times with SIGKILL and resumed, and must end with the same files as a run that was never killed.
-Half of the kills come at a random time, the others just before a random change of a file; half of these leave the
-file that was being written empty or cut in half, as after a power failure. Every fifth kill hits `regard average`,
+Half of the kills come at a random time, the others just before a random change of a file; half of these leave a file
+that was being written empty or cut, as after a power failure. Every fifth kill hits `regard average`,
 which replaces a model: afterwards the folder must hold either the old or the new one. The table counts the kills by
 what the process was doing.
 """
@@ -158,7 +158,7 @@ def event_names(recipe: str, done: Done) -> list[str]:
     """Return RECIPE:EVENT:ACTION for each event; those that write a file also with the action `cut`."""
     names = []
     for number, event in enumerate(done.events, 1):
-        actions = ("kill", "cut") if event.startswith(("open", "fsync")) else ("kill",)
+        actions = ("kill", "cut") if event.startswith(("create", "fsync")) else ("kill",)
         names += [f"{recipe}:{number}:{action}" for action in actions]
     return names
 
