@@ -11,7 +11,7 @@ import torch
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.train.checkpoint import Checkpoints
-from regard.train.trainer import Trainer
+from regard.train.gradients import Gradients
 from tests.cli.command import environment, failed_in_one_line, regard, toy_files, train_arguments
 from tests.conftest import random_batch
 from tests.train.test_resume import SETTINGS, digest
@@ -22,8 +22,8 @@ from tests.train.test_trainer import assert_close, trained
 FULL_AT = """
 import os, signal, sys
 import torch
-from regard.train import trainer
-calls, full, kill, real = 0, int(sys.argv.pop(1)), int(sys.argv.pop(1)), trainer.batch_loss
+from regard.train import gradients
+calls, full, kill, real = 0, int(sys.argv.pop(1)), int(sys.argv.pop(1)), gradients.batch_loss
 def batch_loss(model, batch, config):
     global calls
     calls += 1
@@ -32,7 +32,7 @@ def batch_loss(model, batch, config):
     if calls >= full and batch.size > MOST:
         raise torch.OutOfMemoryError("simulated")
     return real(model, batch, config)
-trainer.batch_loss = batch_loss
+gradients.batch_loss = batch_loss
 from regard.cli import main
 main()
 """
@@ -43,16 +43,16 @@ SHORT = (*SETTINGS, "train.steps=40", "valid.every=20")
 def limit_rows(monkeypatch: pytest.MonkeyPatch, most: int, from_call: int = 0) -> list[int]:
     """Let training run out of memory with more than `most` rows; return the rows of every attempt."""
     sizes: list[int] = []
-    add_gradient = Trainer._add_gradient
+    add_one = Gradients._add_one
 
-    def limited(trainer: Trainer, scale: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
+    def limited(gradients: Gradients, scale: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
         sizes.append(len(tensors[0]))
-        nll = add_gradient(trainer, scale, *tensors)  # the gradients of a failed update must be dropped
+        nll = add_one(gradients, scale, *tensors)  # the gradients of a failed update must be dropped
         if len(sizes) >= from_call and sizes[-1] > most:
             raise torch.OutOfMemoryError
         return nll
 
-    monkeypatch.setattr(Trainer, "_add_gradient", limited)
+    monkeypatch.setattr(Gradients, "_add_one", limited)
     return sizes
 
 

@@ -59,6 +59,8 @@ class Batch:
 
     def split(self, n: int) -> "list[Batch]":
         """Divide the rows into n parts of about equal size, or into single rows if there are fewer than n."""
+        if n == 1:
+            return [self]
         bounds = [i * self.size // n for i in range(n + 1)]
         return [self.part(range(low, high)) for low, high in pairwise(bounds) if low < high]
 

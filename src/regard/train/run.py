@@ -21,6 +21,7 @@ from regard.pipelines.base import device_named
 from regard.text.tokenizer import TokenizerPair
 from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints
+from regard.train.determinism import prepare_cublas
 from regard.train.log import RunLog
 from regard.train.model_card import model_card
 from regard.train.progress import Progress
@@ -224,6 +225,8 @@ def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunL
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
     device = device_named(run.device)
+    if recipe.train.deterministic and device.type == "cuda":
+        prepare_cublas()
     if device.index is not None:  # cuda:1; plain cuda is the current device
         torch.cuda.set_device(device)  # streams and graphs belong to the current device
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)

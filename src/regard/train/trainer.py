@@ -7,9 +7,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -22,15 +20,14 @@ from regard.data.batch import Batch
 from regard.data.batch_order import Batches, StreamPosition
 from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
-from regard.memory import OutOfMemoryCaught, release_memory
+from regard.memory import OutOfMemoryCaught
 from regard.models import Model
 from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoints, read_newest
-from regard.train.cuda_graphs import GraphRunner
+from regard.train.gradients import GradientConfig, Gradients
 from regard.train.log import RunLog
-from regard.train.loss import LossConfig, batch_loss, loss_from_logits
 from regard.train.meter import Meter
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
 from regard.train.progress import Progress
@@ -39,7 +36,7 @@ from regard.train.signals import Stopped, StopRequest, StopRequested, stop_signa
 _REPORT_SECONDS = 9.0  # if updates are slow, the first one after this time is reported
 
 
-class TrainConfig(LossConfig, OptimConfig):
+class TrainConfig(GradientConfig, OptimConfig):
     seed: int = Field(1, ge=0, lt=2**32)
     steps: int = Field(20_000, ge=1)
     """Maximum number of updates."""
@@ -47,12 +44,6 @@ class TrainConfig(LossConfig, OptimConfig):
     """Stop after this training time, without validations; a cosine schedule then ends at that time."""
     accumulate: int = Field(1, ge=1)
     """Batches per update."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 autocast on a GPU, fp32 on a CPU."""
-    compile: bool = False
-    """Compile the layers and the loss with torch.compile; the first updates are slow."""
-    cuda_graphs: bool = False
-    """On a GPU: capture an update once per shape and replay it, which saves the time to launch kernels."""
     save_every: int | None = Field(None, ge=1)
     """Updates between two checkpoints; each validation saves one as well."""
     save_minutes: float = Field(10.0, gt=0.0)
@@ -93,9 +84,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimizer = Optimizer(model, config)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
-        self._loss = _compiled(model) if config.compile else batch_loss
-        use_graphs = config.cuda_graphs and self.device.type == "cuda"
-        self._graphs = GraphRunner(self._add_gradient) if use_graphs else None
+        self.gradients = Gradients(model, batches, config)
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -103,7 +92,7 @@ class Trainer:
         config = self.config
         self.model.train()
         stream = self.batches.stream(StreamPosition(progress.epoch, progress.batch))
-        with stop_signals() as stop, self.log.progress(progress.step, config.steps):
+        with self.gradients.determinism(), stop_signals() as stop, self.log.progress(progress.step, config.steps):
             self.meter.restart()
             self._saved_at = self._reported_at = time.monotonic()
             first = progress.step + 1
@@ -153,7 +142,7 @@ class Trainer:
             self.ema.swap()
         try:
             # Each step of decoding has another shape: compiling for them would take longer than it saves.
-            with torch.compiler.set_stance("force_eager"):
+            with self.gradients.determinism(), torch.compiler.set_stance("force_eager"):
                 return self.validator(self.model, self.device, check_stop)
         finally:
             self.model.train()
@@ -205,7 +194,10 @@ class Trainer:
         tokens = sum(int((batch.tgt_out != PAD).sum()) for batch in batches)
         while True:
             with OutOfMemoryCaught() as full:
-                nll = self._add_gradients(batches, tokens, step, progress.parts)
+                self.gradients.prepare(progress.parts)
+                # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
+                torch.manual_seed(int(np.random.SeedSequence([config.seed, step]).generate_state(1)[0]))
+                nll = self.gradients.add(batches, 1.0 / max(1, tokens), progress.parts)
             if not full:
                 break
             progress = self._split_further(batches, progress)
@@ -217,27 +209,12 @@ class Trainer:
         position = positions[-1]
         return replace(progress, step=step, epoch=position.epoch, batch=position.batch)
 
-    def _add_gradients(self, batches: Sequence[Batch], tokens: int, step: int, parts: int) -> Tensor:
-        """Compute the gradient of the batches' loss per token; return the negative log-likelihood."""
-        # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
-        torch.manual_seed(int(np.random.SeedSequence([self.config.seed, step]).generate_state(1)[0]))
-        total = torch.zeros((), device=self.device)
-        scale = torch.full((), 1.0 / max(1, tokens), device=self.device)
-        add_gradient = self._graphs or self._add_gradient
-        for batch in batches:
-            for part in batch.split(parts):
-                total = total + add_gradient(scale, *part.to(self.device).tensors())
-        return total
-
     def _split_further(self, batches: Sequence[Batch], progress: Progress) -> Progress:
         """Drop this update's gradients and split batches into twice as many parts, from this update on.
 
         A checkpoint is saved, so that a resumed run splits from the same update on and gives the same bits.
         """
-        self.optimizer.adam.zero_grad(set_to_none=True)
-        if self._graphs:
-            self._graphs.forget()
-        release_memory()
+        self.gradients.drop()
         if progress.parts >= max(batch.size for batch in batches):
             raise UserError(
                 f"out of memory at step {progress.step + 1}, even with one example at a time; use a smaller model, or "
@@ -250,21 +227,6 @@ class Trainer:
         )
         self._save(progress)
         return progress
-
-    def _add_gradient(self, scale: Tensor, *tensors: Tensor) -> Tensor:
-        """Add the gradient of a batch's loss, times `scale`, to the parameters'; return the negative log-likelihood."""
-        with self._autocast():
-            loss, nll = self._loss(self.model, Batch(*tensors), self.config)
-        (loss * scale).backward()
-        return nll
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        precision = self.config.precision
-        if precision == "auto":
-            precision = "bf16" if self.device.type == "cuda" else "fp32"
-        if precision == "fp32":
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def _report(self, progress: Progress) -> None:
         self._check_divergence(progress)
@@ -328,6 +290,7 @@ class Trainer:
             "torch": torch.__version__.partition("+")[0],
             "device": torch.cuda.get_device_name() if self.device.type == "cuda" else platform.machine(),
             "threads": torch.get_num_threads(),
+            "deterministic": self.config.deterministic,
             "data": self._data_fingerprint(),
         }
 
@@ -348,15 +311,6 @@ class Trainer:
                     "add --allow-inexact to continue anyway"
                 )
             self.log.info(f"{name} was {before}, is {now}: the result will not be bit-identical")
-
-
-def _compiled(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return `batch_loss` with compiled layers. Equal layers share one compilation, which is for all shapes."""
-    # This analysis fails on such graphs in torch 2.11.
-    options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
-    for layer in model.layers_to_compile():
-        layer.compile(dynamic=True, options=options)
-    return partial(batch_loss, from_logits=torch.compile(loss_from_logits, dynamic=True, options=options))
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
