@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch._inductor import config as inductor
 from torch.backends import cudnn
 from torch.utils import deterministic
 
@@ -34,6 +33,8 @@ def prepare_cublas() -> None:
 @contextmanager
 def deterministic_algorithms() -> Iterator[None]:
     """Let torch use deterministic kernels only; afterwards everything is set as before."""
+    from torch._inductor import config as inductor  # takes seconds to import
+
     try:
         with ExitStack() as restore:
             _set(restore, cudnn, "deterministic", True)
