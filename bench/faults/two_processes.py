@@ -55,7 +55,7 @@ def while_running(pair: Pair, folder: Path, random: Random) -> list[str]:
     """Start a second process while the first trains."""
     reference = pair[0]
     first = Command(*reference.training.arguments(folder / "out"), cache=folder / "cache")
-    first.running(random.uniform(0.1, 0.7) * reference.done.seconds)
+    first.wait_for_event(random.randint(5, len(reference.done.events) // 2))
     second = run(*reference.training.arguments(folder / "out", resume=True), cache=folder / "cache")
     problems = refusal_problems(second, first.pid)
     done = first.wait()
@@ -75,10 +75,10 @@ def after_kill(pair: Pair, folder: Path, random: Random) -> list[str]:
 
 def average(pair: Pair, folder: Path, random: Random) -> list[str]:
     """Call `regard average` while a finished run is trained further."""
-    before, longer = pair[0], pair[2]
+    before, _, longer = pair
     shutil.copytree(before.out, folder / "out")
     first = Command(*longer.training.arguments(folder / "out", resume=True), cache=folder / "cache")
-    first.running(random.uniform(0.1, 0.4) * before.done.seconds)
+    first.wait_for_event(random.randint(5, len(longer.done.events) // 2))
     problems = refusal_problems(run("average", folder / "out", *AVERAGE, cache=folder / "cache"), first.pid)
     done = first.wait()
     same = bundle_files(folder / "out") == longer.files
