@@ -83,7 +83,7 @@ class Bundle:
     @classmethod
     def load(cls, folder: str | Path) -> "Bundle":
         """Read a model directory of this or an older format. Its files are verified first."""
-        folder = check_folder(folder)
+        folder = Path(folder)
         try:
             return cls._load(folder)
         except FileNotFoundError:  # another process has just replaced the files
@@ -107,13 +107,6 @@ class Bundle:
             config.alignment,
             config.examples,
         )
-
-
-def check_folder(folder: str | Path) -> Path:
-    """Return the path of a model directory; raise a UserError if there is none."""
-    if not isinstance(folder, str | Path):
-        raise UserError(f"a model directory is given as a path, not as {type(folder).__name__}")
-    return Path(folder)
 
 
 def load_tokenizers(folder: Path) -> TokenizerPair:
