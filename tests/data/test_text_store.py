@@ -65,7 +65,7 @@ def test_a_tokenizer_is_lossless_only_if_the_option_is_set() -> None:
     assert plain.decode(plain.encode(["the  cat"])[0]) == "the cat"
     lossless = train_tokenizer(texts, TokenizerConfig(vocab_size=280, lossless=True))
     assert isinstance(lossless, SentencePieceTokenizer) and lossless.lossless
-    for options in ({"kind": "word"}, {"byte_fallback": False}, {"dropout": 0.1}):
+    for options in ({"kind": "word"}, {"byte_fallback": False}, {"dropout": 0.1}, {"kind": "unigram", "alpha": 0.1}):
         with pytest.raises(UserError, match="tokenizer"):
             train_tokenizer(texts, TokenizerConfig.parse({"lossless": True, **options}))
 

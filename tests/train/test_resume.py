@@ -63,9 +63,9 @@ def digest(out: Path) -> str:
     return hashlib.sha256((out / "model.safetensors").read_bytes() + "\n".join(steady).encode()).hexdigest()
 
 
-def start(files: list[Path], out: Path, *, kill_at_fsync: int | None = None) -> subprocess.Popen[str]:
+def start(files: list[Path], out: Path, *settings: str, kill_at_fsync: int | None = None) -> subprocess.Popen[str]:
     how = ["-m", "regard"] if kill_at_fsync is None else ["-c", KILL_AT_FSYNC, str(kill_at_fsync)]
-    command = [sys.executable, *how, *train_arguments(files, out, *SETTINGS), "--resume"]
+    command = [sys.executable, *how, *train_arguments(files, out, *SETTINGS, *settings), "--resume"]
     return subprocess.Popen(map(str, command), stderr=subprocess.PIPE, text=True, env=environment())
 
 
@@ -115,6 +115,20 @@ def test_a_signal_saves_and_stops_even_if_repeated(
     _, stderr = again.communicate(timeout=100)
     assert again.returncode == 0, stderr
     assert digest(out) == uninterrupted
+
+
+def test_a_run_with_unigram_sampling_can_be_resumed(files: list[Path]) -> None:
+    sampling = ("tokenizer.kind=unigram", "tokenizer.dropout=0", "tokenizer.alpha=0.2", "train.steps=30")
+    whole, killed = (files[0].parent / f"unigram-{name}" for name in ("whole", "killed"))
+    done = regard(*train_arguments(files, whole, *SETTINGS, *sampling))
+    assert done.returncode == 0, done.stderr
+    process = start(files, killed, *sampling)
+    wait_for_step(killed, 15)
+    process.kill()
+    process.communicate()
+    _, stderr = start(files, killed, *sampling).communicate(timeout=100)
+    assert "resumed from" in stderr
+    assert digest(killed) == digest(whole)
 
 
 def test_resuming_with_other_options_or_data_is_refused(files: list[Path], uninterrupted: str) -> None:

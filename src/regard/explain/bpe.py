@@ -66,7 +66,7 @@ def _train_tokenizer() -> tuple[SentencePieceTokenizer, str]:
 
 def _merge_step(tokenizer: SentencePieceTokenizer, description: str, text: str | None = None) -> Step:
     """Show the first merges in the order in which they were learned; with `text`, how often each piece occurs in it."""
-    merged = [piece for piece in tokenizer.merge_scores() if _is_merged(piece)][:_N_MERGES_SHOWN]
+    merged = [piece for piece in tokenizer.piece_scores() if _is_merged(piece)][:_N_MERGES_SHOWN]
     numbers = [str(i) for i in range(1, len(merged) + 1)]
     if text is None:
         return step(description, table("merge", ("piece",), [(piece,) for piece in merged], numbers))

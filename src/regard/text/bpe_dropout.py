@@ -27,7 +27,7 @@ class BpeDropout:
     def __init__(self, tokenizer: SentencePieceTokenizer, p: float) -> None:
         self.tokenizer = tokenizer
         self.p = p
-        self.pieces = tokenizer.merge_scores()
+        self.pieces = tokenizer.piece_scores()
         self._variants: Callable[[str], list[list[int]]] = lru_cache(maxsize=1 << 16)(self._sample_variants)
 
     def __call__(self, rows: Sequence[Sequence[int]], seed: int) -> list[list[int]]:

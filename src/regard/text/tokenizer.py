@@ -38,8 +38,15 @@ class TokenizerConfig(Config):
     """SentencePiece: encode unknown characters as bytes, so that no text is lost."""
     dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """BPE-dropout during training: the probability of leaving out a merge."""
+    alpha: float = Field(0.0, ge=0.0, le=100.0)
+    """Unigram sampling during training: segmentation x has a probability proportional to P(x)^alpha; 0: off."""
     lossless: bool = False
     """SentencePiece: keep every space and line break, as language models need; char and bytes always keep them."""
+
+    @property
+    def resampling(self) -> Literal["dropout", "alpha"] | None:
+        """The option by which each occurrence of a word gets a random segmentation during training; None: none"""
+        return "dropout" if self.dropout else "alpha" if self.alpha else None
 
 
 class Tokenizer(Protocol):
@@ -138,8 +145,11 @@ class SentencePieceTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
-    def merge_scores(self) -> dict[str, tuple[int, float]]:
-        """Return piece → (id, score). BPE makes the merge whose piece has the highest score first."""
+    def piece_scores(self) -> dict[str, tuple[int, float]]:
+        """Return piece → (id, score).
+
+        BPE makes the merge whose piece has the highest score first; for unigram it is the piece's log-probability.
+        """
         pieces = range(len(SPECIALS), self.size)
         return {self._processor.id_to_piece(i): (i, self._processor.get_score(i)) for i in pieces}
 
@@ -320,8 +330,8 @@ def _check_lossless(config: TokenizerConfig) -> None:
         )
     if config.kind in ("bpe", "unigram") and not config.byte_fallback:
         raise UserError("tokenizer.lossless needs tokenizer.byte_fallback: true")
-    if config.dropout:
-        raise UserError("tokenizer.dropout assumes single spaces between words; set it to 0 with tokenizer.lossless")
+    if option := config.resampling:
+        raise UserError(f"tokenizer.{option} assumes single spaces between words; set it to 0 with tokenizer.lossless")
 
 
 def _training_failure(message: str, config: TokenizerConfig) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.compiler import config as compiler_config
 
 from regard.data.batch import Batch
 from regard.data.batch_order import Batches
@@ -68,7 +69,7 @@ class Gradients:
         # Torch keeps compiled code on disk, under names that do not depend on the shapes that it was compiled for.
         shapes = [tuple(tensor.shape) for example in examples for tensor in example.tensors()]
         tag = hashlib.sha256(str(shapes).encode()).hexdigest()
-        with torch.compiler.config.patch(cache_key_tag=tag):  # type: ignore[attr-defined]
+        with compiler_config.patch(cache_key_tag=tag):  # type: ignore[attr-defined]
             for example in examples:
                 (self._graphs or self._add_one)(torch.ones((), device=self.device), *example.to(self.device).tensors())
         self.model.zero_grad(set_to_none=True)

@@ -60,8 +60,8 @@ class Recipe(Config):
                 f"{option} makes sequences of up to {length} tokens, more than the max_len={min(limits)} learned "
                 "positions (or positions of the location score) of the model; change one of them"
             )
-        if self.tokenizer.dropout:
-            raise ValueError("tokenizer.dropout may make sentences longer than the model's max_len; set it to 0")
+        if resampling := self.tokenizer.resampling:
+            raise ValueError(f"tokenizer.{resampling} may make sentences longer than the model's max_len; set it to 0")
         return self
 
     @model_validator(mode="after")

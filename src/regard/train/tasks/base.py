@@ -96,13 +96,16 @@ def check_model(recipe: Recipe, *kinds: str) -> None:
         raise UserError(f"task {recipe.task} needs model.head={'label' if recipe.task == 'classify' else 'tokens'}")
 
 
-def check_dropout(recipe: Recipe) -> None:
-    """Raise a UserError if BPE-dropout is on and cannot be used."""
+def check_resampling(recipe: Recipe) -> None:
+    """Raise a UserError if BPE-dropout or unigram sampling is on and cannot be used."""
     config = recipe.tokenizer
-    if config.dropout and recipe.task != "translate":
-        raise UserError(f"tokenizer.dropout is only for task translate, not {recipe.task}; set it to 0")
-    if config.dropout and (config.kind != "bpe" or not config.byte_fallback):
-        raise UserError("tokenizer.dropout needs tokenizer.kind: bpe and tokenizer.byte_fallback: true")
+    if config.resampling is None:
+        return
+    option, kind = f"tokenizer.{config.resampling}", "bpe" if config.dropout else "unigram"
+    if recipe.task != "translate":
+        raise UserError(f"{option} is only for task translate, not {recipe.task}; set it to 0")
+    if config.kind != kind or not config.byte_fallback:
+        raise UserError(f"{option} needs tokenizer.kind: {kind} and tokenizer.byte_fallback: true")
 
 
 def sample_texts(items: Iterable[T], seed: int) -> list[T]:

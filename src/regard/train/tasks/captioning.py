@@ -19,7 +19,7 @@ from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.base import Task, TaskData, check_dropout, check_model, only_file, sample_texts
+from regard.train.tasks.base import Task, TaskData, check_model, check_resampling, only_file, sample_texts
 
 _HELD_OUT = 20  # one in this many images, if there is no validation file
 _VALID_ROWS = 128  # per batch
@@ -35,7 +35,7 @@ class CaptionTask(Task):
     @classmethod
     def check(cls, recipe: Recipe) -> None:
         check_model(recipe, "encoder-decoder")
-        check_dropout(recipe)
+        check_resampling(recipe)
 
     @cached_property
     def train_captions(self) -> list[CaptionedImage]:

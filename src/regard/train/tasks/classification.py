@@ -17,7 +17,7 @@ from regard.pipelines.classifier import Classifier
 from regard.text.tokenizer import ListTokenizer, TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.base import TaskData, check_dropout, check_model
+from regard.train.tasks.base import TaskData, check_model, check_resampling
 from regard.train.tasks.pairs import PairSplit, PairTask
 
 _MAX_LABELS = 1_000
@@ -32,7 +32,7 @@ class ClassificationTask(PairTask):
     @classmethod
     def check(cls, recipe: Recipe) -> None:
         check_model(recipe, "encoder")
-        check_dropout(recipe)
+        check_resampling(recipe)
 
     def train_tokenizers(self) -> TokenizerPair:
         texts, labels = self.sample_pairs()

@@ -23,7 +23,7 @@ from regard.text.tokenizer import Tokenizer, TokenizerPair, train_tokenizer
 from regard.text.vocab import PAD
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.base import Task, TaskData, check_dropout, check_model, sample_texts
+from regard.train.tasks.base import Task, TaskData, check_model, check_resampling, sample_texts
 
 _HELD_OUT = 0.1  # of the text, if there is no validation file
 _MASKED_BATCHES = 16  # per validation
@@ -38,7 +38,7 @@ class LanguageModelTask(Task):
     @classmethod
     def check(cls, recipe: Recipe) -> None:
         check_model(recipe, "decoder")
-        check_dropout(recipe)
+        check_resampling(recipe)
 
     @cached_property
     def train_text(self) -> ParsedText:
@@ -75,7 +75,7 @@ class MaskedTokenTask(LanguageModelTask):
     @classmethod
     def check(cls, recipe: Recipe) -> None:
         check_model(recipe, "encoder")
-        check_dropout(recipe)
+        check_resampling(recipe)
 
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         recipe = self.recipe

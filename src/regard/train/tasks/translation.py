@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, collate
-from regard.data.batch_order import PairBatches, plan
+from regard.data.batch_order import PairBatches, Resample, plan
 from regard.data.pair_store import PairStore
 from regard.data.word_alignments import AlignmentGuide
 from regard.evaluate.validation import GenerationValidator
@@ -17,10 +17,11 @@ from regard.models.encoder_only import EncoderOnly
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.text.bpe_dropout import BpeDropout
-from regard.text.tokenizer import SentencePieceTokenizer, TokenizerPair, train_tokenizer
+from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.unigram_sampling import UnigramSampler
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
-from regard.train.tasks.base import TaskData, check_dropout, check_model
+from regard.train.tasks.base import TaskData, check_model, check_resampling
 from regard.train.tasks.pairs import PairTask
 
 
@@ -32,7 +33,7 @@ class TranslationTask(PairTask):
     @classmethod
     def check(cls, recipe: Recipe) -> None:
         check_model(recipe, "transformer", "encoder-decoder", "decoder")
-        check_dropout(recipe)
+        check_resampling(recipe)
 
     def train_tokenizers(self) -> TokenizerPair:
         config = self.recipe.tokenizer
@@ -45,7 +46,7 @@ class TranslationTask(PairTask):
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         recipe = self.recipe
         split = self.split(tokenizers, log)
-        resample = _bpe_dropout(tokenizers, recipe.tokenizer.dropout)
+        resample = _resampling(tokenizers, recipe.tokenizer)
         guide = None
         if self.files.alignments:
             guide = AlignmentGuide.open(self.files.alignments, self.train_corpus, split.train.numbers, tokenizers)
@@ -81,10 +82,18 @@ class TranslationValidator(GenerationValidator):
         return (translation.text for translation in translator.stream(src for src, _ in self.texts))
 
 
-def _bpe_dropout(tokenizers: TokenizerPair, dropout: float) -> tuple[BpeDropout, BpeDropout] | None:
-    """Return the BPE-dropout of both sides, or None if it is off."""
+def _resampling(tokenizers: TokenizerPair, config: TokenizerConfig) -> tuple[Resample, Resample] | None:
+    """Return the BPE-dropout or the unigram sampling of both sides, or None if they are off."""
     src, tgt = tokenizers.src, tokenizers.tgt
-    if not dropout or not isinstance(src, SentencePieceTokenizer) or not isinstance(tgt, SentencePieceTokenizer):
+    if (
+        not config.resampling
+        or not isinstance(src, SentencePieceTokenizer)
+        or not isinstance(tgt, SentencePieceTokenizer)
+    ):
         return None
-    first = BpeDropout(src, dropout)
-    return first, first if tokenizers.joint else BpeDropout(tgt, dropout)
+
+    def sampler(tokenizer: SentencePieceTokenizer) -> Resample:
+        return BpeDropout(tokenizer, config.dropout) if config.dropout else UnigramSampler(tokenizer, config.alpha)
+
+    first = sampler(src)
+    return first, first if tokenizers.joint else sampler(tgt)
