@@ -1,6 +1,7 @@
 """The first five minutes with regard: train on the built-in corpus, translate and draw."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from regard.data.builtin.grammar import AlignedPair
@@ -17,13 +18,17 @@ RECIPE = "tiny"
 _N_PRINTED = 5
 
 
-def run_demo(out: Path | None, direction: str) -> None:
-    """Train, then print test results and what was drawn. An earlier demo in `out` is continued or reused."""
+Report = Callable[[str], None]
+"""Shows a line to the user"""
+
+
+def run_demo(out: Path | None, direction: str, report: Report = print) -> None:
+    """Train, then report test results and what was drawn. An earlier demo in `out` is continued or reused."""
     splits = generate_corpus(direction=direction)
     src, tgt = direction.split("-")
     out = out or Path("runs") / f"demo-{direction}"
     paths = {name: _write_pairs(out / "data", name, (src, tgt), pairs) for name, pairs in splits.items()}
-    print(
+    report(
         f"{len(splits['train']):,} training pairs from the built-in grammar; none of the test sentences is among them"
     )
     start = time.monotonic()
@@ -37,10 +42,10 @@ def run_demo(out: Path | None, direction: str) -> None:
         resume=True,
     )
     train(run)
-    print(f"trained in {time.monotonic() - start:.0f} seconds\n")
-    _print_accuracy(out, splits["test"])
-    _draw_figures(out, splits["test"][0].src)
-    print(f'\ntry it:         regard translate {out} --text "{splits["test"][1].src}"')
+    report(f"trained in {time.monotonic() - start:.0f} seconds\n")
+    _report_accuracy(out, splits["test"], report)
+    _draw_figures(out, splits["test"][0].src, report)
+    report(f'\ntry it:         regard translate {out} --text "{splits["test"][1].src}"')
 
 
 def _write_pairs(folder: Path, name: str, languages: tuple[str, str], pairs: list[AlignedPair]) -> tuple[Path, Path]:
@@ -51,18 +56,18 @@ def _write_pairs(folder: Path, name: str, languages: tuple[str, str], pairs: lis
     return src, tgt
 
 
-def _print_accuracy(out: Path, test: list[AlignedPair]) -> None:
+def _report_accuracy(out: Path, test: list[AlignedPair], report: Report) -> None:
     translations = load_translator(out, device="cpu").translate([pair.src for pair in test])
     correct = [t.text == pair.tgt for t, pair in zip(translations, test, strict=True)]
     share = sum(correct) / len(correct)
-    print(f"test translations that equal the reference: {sum(correct):,} of {len(correct):,} ({share:.1%})\n")
+    report(f"test translations that equal the reference: {sum(correct):,} of {len(correct):,} ({share:.1%})\n")
     for translation, pair, is_correct in list(zip(translations, test, correct, strict=True))[:_N_PRINTED]:
-        print(f"  {pair.src}\n  → {translation.text}{'' if is_correct else f'   (expected: {pair.tgt})'}\n")
+        report(f"  {pair.src}\n  → {translation.text}{'' if is_correct else f'   (expected: {pair.tgt})'}\n")
 
 
-def _draw_figures(out: Path, sentence: str) -> None:
+def _draw_figures(out: Path, sentence: str, report: Report) -> None:
     [translation] = load_translator(out, device="cpu").translate([sentence], attention=True)
     for path in draw_curves(out):
-        print(f"learning curve: {path}")
+        report(f"learning curve: {path}")
     if translation.attention and has_matplotlib():
-        print(f"attention map:  {draw_heatmap(translation.attention, out / 'attention.png')}")
+        report(f"attention map:  {draw_heatmap(translation.attention, out / 'attention.png')}")

@@ -25,7 +25,7 @@ from regard.visualize.grid import draw_grid
 from regard.visualize.heatmap import MAX_TOKENS, draw_heatmap, mean_weights
 from regard.visualize.links import draw_links, select_links
 from regard.visualize.regions import draw_regions, shade_image
-from regard.visualize.terminal import print_heatmap
+from regard.visualize.terminal import render_heatmap
 
 SCRIPTS = ("▁猫", "が", "▁مرحبا", "▁שלום", "▁नमस्ते", "▁안녕", "▁😀", "▁🦜", "▁👨‍👩‍👧", "▁❤️", "▁$b$")
 SPECIAL_CHARACTERS = ("▁$a$", "▁$\\frac", "<0xE2>", "▁<b>", "▁&", "\x07", "▁" + "long" * 9, "</s>")
@@ -182,9 +182,8 @@ def test_the_record_of_an_image_holds_the_weights_of_its_regions() -> None:
 
 
 def terminal_lines(record: AttentionRecord, width: int, is_terminal: bool = True) -> list[str]:
-    file = io.StringIO()
-    print_heatmap(record, "cross", Console(file=file, width=width, force_terminal=is_terminal, color_system=None))
-    return file.getvalue().splitlines()
+    console = Console(file=io.StringIO(), width=width, force_terminal=is_terminal, color_system=None)
+    return render_heatmap(record, "cross", console).splitlines()
 
 
 @pytest.mark.parametrize("width", [24, 60, 80, 200, 1000])

@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.app import app
 from regard.cli.options import DeviceOption, MaxSourceOption, ModelDirArgument
-from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
+from regard.cli.output import print_line, print_warning
 from regard.cli.pipeline import load_translator
 
 if TYPE_CHECKING:
@@ -70,9 +70,8 @@ def align(
         refused.append(error)
         print_warning(str(error))
 
-    with exit_on_closed_pipe():
-        for links in align_pairs(translator, pairs.sources, pairs.references, other, report):
-            print_line(format_links(links))
+    for links in align_pairs(translator, pairs.sources, pairs.references, other, report):
+        print_line(format_links(links))
     if refused:
         raise typer.Exit(2)
 

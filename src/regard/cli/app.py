@@ -11,6 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
+from regard.cli.output import CLOSED_PIPE, discard_output, prepare_streams, print_line, print_warning
 from regard.errors import UserError
 
 # OpenMP threads spin while they wait. When another program also needs the cores, this makes torch up to 15 times
@@ -54,22 +55,30 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"regard {__version__}")
+        print_line(f"regard {__version__}")
         raise typer.Exit
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        print_line(ctx.get_help())
 
 
 def main() -> None:
     """Run the command line and exit: 2 after a mistake of the user, 128 + signal after an interruption."""
+    prepare_streams()
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
     except UsageError as error:
         _fail(error.format_message())
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        discard_output(sys.stdout)
+        sys.exit(CLOSED_PIPE)
+    except OSError as error:
+        discard_output(sys.stdout)
+        _fail(f"{error.filename or 'input or output'}: {error.strerror or error}")
     except Exception as error:
         _exit_if_stopped(error)
         _fail_if_out_of_memory(error)
@@ -78,8 +87,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    line = " ".join(message.split())
-    print(f"regard: {line}", file=sys.stderr)
+    print_warning(" ".join(message.split()))
     sys.exit(2)
 
 
@@ -95,5 +103,5 @@ def _exit_if_stopped(error: Exception) -> None:
     from regard.train.signals import Stopped
 
     if isinstance(error, Stopped):
-        print(f"regard: stopped and saved at step {error.step}; add --resume to continue", file=sys.stderr)
+        print_warning(f"stopped and saved at step {error.step}; add --resume to continue")
         sys.exit(128 + error.signal_number)

@@ -8,7 +8,7 @@ import typer
 from regard.cli.app import app
 from regard.cli.input import decode_argument
 from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, WordsOption
-from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
+from regard.cli.output import print_line, print_warning
 from regard.cli.pipeline import load_any
 
 if TYPE_CHECKING:
@@ -60,17 +60,12 @@ def attend(
 
 
 def _show(result: "AttendResult", view: "View", out: Path | None) -> None:
-    from rich.console import Console
-
     from regard.visualize.attend import missing_characters, save_view
-    from regard.visualize.terminal import print_heatmap
+    from regard.visualize.terminal import render_heatmap
 
     if out is None:
-        console = Console()
-        with console.capture() as heatmap:
-            print_heatmap(view.select(result.record), view.choose_kind(result.record), console)
-        with exit_on_closed_pipe():
-            print_line(f"{result.output}\n{heatmap.get()}".rstrip())
+        heatmap = render_heatmap(view.select(result.record), view.choose_kind(result.record))
+        print_line(f"{result.output}\n{heatmap}")
         return
     save_view(result, view, out)
     print_line(result.output)

@@ -50,11 +50,10 @@ def attribute(
 
 def _print(records: "dict[str, AttentionRecord]") -> None:
     from regard.visualize.attribution import METHODS
-    from regard.visualize.terminal import print_heatmap
+    from regard.visualize.terminal import render_heatmap
 
     for method, record in records.items():
-        print_line(f"\n{method}: {METHODS[method]}")
-        print_heatmap(record)
+        print_line(f"\n{method}: {METHODS[method]}\n{render_heatmap(record)}")
 
 
 def _write(records: "dict[str, AttentionRecord]", out: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.app import app
+from regard.cli.output import print_line
 from regard.errors import UserError
 
 
@@ -24,4 +25,4 @@ def average(
     if (last is None) == (best is None):
         raise UserError("give either --last K or --best K")
     steps = average_run(run, "last" if last else "best", last or best or 1, out or run)
-    typer.echo(f"{out or run}: mean of the checkpoints at steps {', '.join(str(step) for step in steps)}")
+    print_line(f"{out or run}: mean of the checkpoints at steps {', '.join(str(step) for step in steps)}")

@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.app import app
 from regard.cli.options import BeamOption, DeviceOption, ModelDirArgument
-from regard.cli.output import exit_on_closed_pipe, print_line
+from regard.cli.output import print_line
 from regard.cli.pipeline import load_kind
 
 
@@ -24,6 +24,5 @@ def caption(
     captioner = load_kind(folder, Captioner, device)
     options: dict[str, Any] = {"beam": beam} if beam else {}
     captions = captioner.caption(images, **options)
-    with exit_on_closed_pipe():
-        for path, result in zip(images, captions, strict=True):
-            print_line(f"{path}\t{result.text}" if len(images) > 1 else result.text)
+    for path, result in zip(images, captions, strict=True):
+        print_line(f"{path}\t{result.text}" if len(images) > 1 else result.text)

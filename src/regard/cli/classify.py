@@ -5,7 +5,7 @@ import json
 from regard.cli.app import app
 from regard.cli.input import input_chunks
 from regard.cli.options import DeviceOption, JsonLinesOption, ModelDirArgument, TextOption
-from regard.cli.output import exit_on_closed_pipe, print_line, warn_about_long_texts
+from regard.cli.output import print_line, warn_about_long_texts
 from regard.cli.pipeline import load_kind
 
 
@@ -18,10 +18,9 @@ def classify(
 
     classifier = load_kind(folder, Classifier, device)
     n_long = 0
-    with exit_on_closed_pipe():
-        for texts in input_chunks(text):
-            n_long += classifier.count_long(texts)
-            for result in classifier.classify(texts):
-                row = {"text": result.text, "label": result.label, "probabilities": result.probabilities}
-                print_line(json.dumps(row, ensure_ascii=False) if as_json else result.label)
+    for texts in input_chunks(text):
+        n_long += classifier.count_long(texts)
+        for result in classifier.classify(texts):
+            row = {"text": result.text, "label": result.label, "probabilities": result.probabilities}
+            print_line(json.dumps(row, ensure_ascii=False) if as_json else result.label)
     warn_about_long_texts(n_long, classifier.length_limit().tokens)

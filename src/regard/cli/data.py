@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.app import app
+from regard.cli.output import print_line
 from regard.errors import UserError
 
 
@@ -46,4 +47,4 @@ def data(
     high = max_len if test_max_len is None else test_max_len
     options = DatasetOptions(size, seed, direction, (min_len, max_len), (low, high))
     for path in write_dataset(name, out, options):
-        typer.echo(f"{path}/" if path.name == IMAGE_FOLDER else path)
+        print_line(f"{path}/" if path.name == IMAGE_FOLDER else str(path))

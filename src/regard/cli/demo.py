@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.app import app
+from regard.cli.output import print_line
 
 
 @app.command()
@@ -19,4 +20,4 @@ def demo(
     """
     from regard.demo import run_demo
 
-    run_demo(out, direction)
+    run_demo(out, direction, print_line)

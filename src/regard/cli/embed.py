@@ -5,7 +5,7 @@ import json
 from regard.cli.app import app
 from regard.cli.input import input_chunks
 from regard.cli.options import DeviceOption, ModelDirArgument, TextOption
-from regard.cli.output import exit_on_closed_pipe, print_line, warn_about_long_texts
+from regard.cli.output import print_line, warn_about_long_texts
 from regard.cli.pipeline import load_kind
 
 
@@ -16,9 +16,8 @@ def embed(folder: ModelDirArgument, text: TextOption = None, device: DeviceOptio
 
     encoder = load_kind(folder, Classifier, device)
     n_long = 0
-    with exit_on_closed_pipe():
-        for texts in input_chunks(text):
-            n_long += encoder.count_long(texts)
-            for vector in encoder.embed(texts):
-                print_line(json.dumps([round(float(x), 6) for x in vector]))
+    for texts in input_chunks(text):
+        n_long += encoder.count_long(texts)
+        for vector in encoder.embed(texts):
+            print_line(json.dumps([round(float(x), 6) for x in vector]))
     warn_about_long_texts(n_long, encoder.length_limit().tokens)

@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.app import app
 from regard.cli.options import JsonOption
-from regard.cli.output import check_out_file, exit_on_closed_pipe, print_line
+from regard.cli.output import check_out_file, print_line
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def explain(
         _write(explanation, out)
         print_line(str(out))
         return
-    with exit_on_closed_pipe():
-        print_line(explanation.to_json() if as_json else render_text(explanation))
+    print_line(explanation.to_json() if as_json else render_text(explanation))
 
 
 def _write(explanation: "Explanation", out: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 from regard.cli.app import app
 from regard.cli.input import decode_argument
 from regard.cli.options import DeviceOption, ModelDirArgument
-from regard.cli.output import exit_on_closed_pipe, print_line, print_text
+from regard.cli.output import print_line, print_text
 from regard.cli.pipeline import load_kind
 from regard.errors import UserError
 
@@ -40,18 +40,17 @@ def generate(
         raise UserError("--n-best has no effect without --beam; add --beam")
     generator = load_kind(folder, Generator, device)
     prompt = decode_argument(prompt)
-    with exit_on_closed_pipe():
-        if next_:
-            for token, probability in generator.next(prompt, next_):
-                print_line(f"{probability:.4f}\t{token}")
-            return
-        if beam:
-            for text in generator.beam(prompt, max_new_tokens, max(beam, n_best), n_best):
-                print_line(f"{text.score:.4f}\t{text.text}" if n_best > 1 else text.text)
-            return
-        options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-        sampling = SamplingConfig.parse(options, where="generate")
-        print_text(prompt)
-        for piece in generator.stream(prompt, max_new_tokens, **sampling.model_dump()):
-            print_text(piece)
-        print_line("")
+    if next_:
+        for token, probability in generator.next(prompt, next_):
+            print_line(f"{probability:.4f}\t{token}")
+        return
+    if beam:
+        for text in generator.beam(prompt, max_new_tokens, max(beam, n_best), n_best):
+            print_line(f"{text.score:.4f}\t{text.text}" if n_best > 1 else text.text)
+        return
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = SamplingConfig.parse(options, where="generate")
+    print_text(prompt)
+    for piece in generator.stream(prompt, max_new_tokens, **sampling.model_dump()):
+        print_text(piece)
+    print_line("")

@@ -1,15 +1,19 @@
 """What verbs print and where they write."""
 
+import io
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TextIO
 
 import typer
 
 from regard.errors import UserError
+
+CLOSED_PIPE = 128 + signal.SIGPIPE
+"""The exit code when the reader of standard output has left"""
 
 
 def print_line(line: str) -> None:
@@ -18,9 +22,18 @@ def print_line(line: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print text without a newline in UTF-8, whatever the locale, and flush it."""
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.buffer.flush()
+    """Print text without a newline in UTF-8, whatever the locale, and flush it.
+
+    Ends the command if that fails: quietly when the reader has left, as in `regard … | head`, else with an error.
+    """
+    try:
+        sys.stdout.buffer.write(text.encode(errors="replace"))
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        discard_output(sys.stdout)
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(CLOSED_PIPE) from None
+        raise UserError(f"standard output: cannot be written ({error.strerror})") from None
 
 
 def print_report(text: str, paths: Sequence[Path]) -> None:
@@ -29,8 +42,8 @@ def print_report(text: str, paths: Sequence[Path]) -> None:
 
 
 def print_warning(line: str) -> None:
-    """Print a warning to standard error."""
-    print(f"regard: {line}", file=sys.stderr)
+    """Print a line to standard error."""
+    print(f"regard: {line}", file=sys.stderr, flush=True)
 
 
 def warn_about_long_texts(n_texts: int, n_tokens: int) -> None:
@@ -39,20 +52,46 @@ def warn_about_long_texts(n_texts: int, n_tokens: int) -> None:
         print_warning(f"{n_texts:,} texts are longer than {n_tokens:,} tokens; only their beginning was read")
 
 
-@contextmanager
-def exit_on_closed_pipe() -> Iterator[None]:
-    """Exit quietly when the reader of standard output leaves, as in `regard … | head`."""
-    try:
-        yield
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(128 + signal.SIGPIPE) from None
+def discard_output(stream: TextIO) -> None:
+    """Send what is still buffered in a stream nowhere: Python would complain that it cannot be written on exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def prepare_streams() -> None:
+    """Make the standard streams safe to use, whatever they were redirected to.
+
+    Closed ones (`>&-` in a shell) are opened: otherwise another file would get their numbers, and what libraries print
+    would be written into it. Writing to a standard output that was closed fails. Writing to standard error never does:
+    a long training run must not end because nobody reads its progress any more.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
+            os.set_inheritable(opened, True)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None or sys.stderr is sys.__stderr__:  # else it was replaced in Python, as by a test
+        file = io.BufferedWriter(_UnfailingFile(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(file, errors="backslashreplace", line_buffering=True)
+
+
+class _UnfailingFile(io.FileIO):
+    """A file that drops what cannot be written."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(memoryview(data))
 
 
 def check_out_file(out: Path | None, suffixes: Sequence[str]) -> None:
-    """Reject an --out of another format or in a folder that does not exist."""
+    """Reject an --out of another format, or in a folder that does not exist or cannot be written."""
     if out and (out.suffix not in suffixes or not out.parent.is_dir()):
         raise UserError(f"--out {out}: give a file ending in {', '.join(suffixes)}, in a folder that exists")
+    if out:
+        check_writable(out.parent, "--out")
 
 
 def make_out_folder(out: Path) -> None:
@@ -61,3 +100,10 @@ def make_out_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--out {out}: cannot create this folder ({error.strerror}); choose another") from None
+    check_writable(out, "--out")
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Reject a folder in which no file can be created, before the work that is to be written there."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UserError(f"{option}: the folder {folder} cannot be written; choose another")

@@ -18,7 +18,7 @@ from regard.cli.options import (
     ModelDirArgument,
     TextOption,
 )
-from regard.cli.output import exit_on_closed_pipe, print_line, print_warning
+from regard.cli.output import print_line, print_warning
 from regard.cli.pipeline import load_translator
 from regard.errors import UserError
 
@@ -106,13 +106,12 @@ def translate(
     formatter = _Formatter(bool(n_best), alignment, as_json)
     transfer = MarkupTransfer(markup, copy_unknown)
     n_refused = 0
-    with exit_on_closed_pipe():
-        translations = _translate_all(translator, text, transfer, alignment, options)
-        for number, translation in enumerate(translations, start=1):
-            if translation.problem:
-                print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
-                n_refused += 1
-            print_line(formatter(translation))
+    translations = _translate_all(translator, text, transfer, alignment, options)
+    for number, translation in enumerate(translations, start=1):
+        if translation.problem:
+            print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
+            n_refused += 1
+        print_line(formatter(translation))
     if n_refused:
         raise typer.Exit(2)
 

@@ -14,11 +14,11 @@ _GAP = 2  # terminal cells between columns
 _MIN_WIDTH = 3  # terminal cells of a column, enough for 100
 
 
-def print_heatmap(record: AttentionRecord, kind: str = "cross", console: Console | None = None) -> None:
-    """Print the mean attention in percent; the larger a weight, the darker the blue behind it.
+def render_heatmap(record: AttentionRecord, kind: str = "cross", console: Console | None = None) -> str:
+    """Return the mean attention in percent as text; the larger a weight, the darker the blue behind it.
 
     If the column labels do not fit next to each other, columns are numbered and each cell is one digit (tenths).
-    Output to a file or a pipe is plain text of any width.
+    If standard output is a file or a pipe, it is plain text of any width.
     """
     console = console or Console()
     weights, (rows, columns) = mean_weights(record, kind), map(token_labels, record.axis_tokens(kind))
@@ -29,8 +29,10 @@ def print_heatmap(record: AttentionRecord, kind: str = "cross", console: Console
         lines = _percent_lines(weights, rows, columns, label_width)
     else:
         lines = _digit_lines(weights, rows, columns, min(label_width, console.width // 4), console.width)
-    for line in lines:
-        console.print(line, soft_wrap=True)
+    with console.capture() as text:
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    return text.get().rstrip("\n")
 
 
 def _percent_lines(weights: Weights, rows: Sequence[str], columns: Sequence[str], label_width: int) -> Iterator[Text]:
