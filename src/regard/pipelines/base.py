@@ -1,5 +1,6 @@
 """What all pipelines have in common: the interface that visualisation, explanation and the server build on."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ from regard.search.protocols import Hypothesis
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS, EOS, PAD, SPECIALS
+
+if hasattr(os, "register_at_fork"):
+    # A forked child would wait for ever for OpenMP threads that only its parent has; with one thread it needs none.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 Input = str | Path | ImageArray
 """A text or, for a captioner, an image file or an image as an array"""
