@@ -118,7 +118,9 @@ def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable
     for arguments, message in (
         ([tmp_path], "no model found"),
         ([damaged, "--text", "a"], "safetensors"),
-        ([toy_run, "--text", "a", "--beam", "0"], "beam"),
+        ([toy_run, "--text", "a", "--beam", "0"], "Invalid value for '--beam': give at least 1"),
+        ([toy_run, "--text", "a", "--beam", "wide"], "Invalid value for '--beam': give a whole number"),
+        ([toy_run, "--text", "a", "--sample", "--temperature", "hot"], "'--temperature': give a number"),
         ([toy_run, "--text", "a", "--beam", "2", "--n-best", "4"], "beam of at least 4"),
         ([toy_run, "--text", "a", "--top-k", "4"], "--sample"),
         ([toy_run, "--text", "a", "--device", "cuda:99"], "no such device"),

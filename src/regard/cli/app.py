@@ -4,6 +4,7 @@ A mistake of the user ends in one line on standard error and exit code 2.
 """
 
 import os
+import re
 import signal
 import sys
 from typing import Annotated, Any, NoReturn
@@ -20,6 +21,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # The base class of every error that Typer's parser raises. Typer exports only this subclass of it.
 UsageError: Any = typer.BadParameter.__base__
+
+_PLAIN_WORDS = (
+    (r"Input should be a valid integer.*", "give a whole number"),
+    (r"Input should be a valid number.*", "give a number"),
+    (r"Input should be a valid string.*", "give text in UTF-8"),
+    (r"Input should be greater than or equal to (\S+)", r"give at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"give at most \1"),
+)
 
 VERBS = (
     *(
@@ -70,7 +79,7 @@ def main() -> None:
     except UserError as error:
         _fail(str(error))
     except UsageError as error:
-        _fail(error.format_message())
+        _fail(_in_plain_words(error.format_message()))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
@@ -84,6 +93,13 @@ def main() -> None:
         _fail_if_out_of_memory(error)
         raise
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _in_plain_words(message: str) -> str:
+    """Replace the words of the library that checks options."""
+    for pattern, replacement in _PLAIN_WORDS:
+        message = re.sub(pattern, replacement, message)
+    return message
 
 
 def _fail(message: str) -> NoReturn:
