@@ -65,6 +65,7 @@ def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable
         ([short, short, short], "3 test files"),
         ([short, short, "--tokenize", "14a"], "13a"),
         ([short, short, "--output", tmp_path / "no" / "file"], "no folder"),
+        ([short, short, "--output", "/"], "is a folder"),
         ([short, short, "--stride", "2"], "--stride has no effect"),
     ):
         assert message in error_line("evaluate", toy_run, *arguments), arguments

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard import models
 from regard.data.batch import Batch
+from regard.errors import UserError
 from regard.models.head_mask import HeadMask
 from regard.pipelines.generator import Generator
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, Tokenizer, TokenizerPair
@@ -21,6 +22,14 @@ LETTERS = ListTokenizer("char", "abcdefgh")
 WORDS = ListTokenizer("word", ["the", "cat", "sat"])
 BYTES = ByteTokenizer()
 CONTEXT = 8
+
+
+def test_a_context_without_room_for_a_token_is_refused() -> None:
+    generator = PIPELINES["generator"]()
+    tokenizers = TokenizerPair(generator.src_tokenizer, generator.tgt_tokenizer)
+    for context in (0, 1, -5):
+        with pytest.raises(UserError, match="context of a language model must be a whole number of at least 2"):
+            Generator(generator.traced_model, tokenizers, context, generator.device)
 
 
 class EmptyState:

@@ -15,7 +15,7 @@ from regard.cli.options import (
     ModelDirArgument,
     TokenizeOption,
 )
-from regard.cli.output import check_writable, print_line
+from regard.cli.output import check_new_file, print_line
 from regard.cli.pipeline import check_device, load_translator
 from regard.errors import UserError
 
@@ -79,10 +79,8 @@ def evaluate(
     from regard.evaluate.translation import read_test_set
     from regard.files import write_atomically
 
-    if output and not output.parent.is_dir():
-        raise UserError(f"--output {output}: there is no folder {output.parent}")
     if output:
-        check_writable(output.parent, "--output")
+        check_new_file(output, "--output")
     for_pairs = {"--baseline": baseline, "--beam": beam, "--output": output, "--lowercase": lowercase}
     for_pairs |= {"--alignments": alignments, "--max-source": max_source}
     _reject_unused(len(files), for_pairs, {"--stride": stride, "--regions": regions})

@@ -87,11 +87,20 @@ class _UnfailingFile(io.FileIO):
 
 
 def check_out_file(out: Path | None, suffixes: Sequence[str]) -> None:
-    """Reject an --out of another format, or in a folder that does not exist or cannot be written."""
+    """Reject an --out of another format, or one that cannot be written."""
     if out and (out.suffix not in suffixes or not out.parent.is_dir()):
         raise UserError(f"--out {out}: give a file ending in {', '.join(suffixes)}, in a folder that exists")
     if out:
-        check_writable(out.parent, "--out")
+        check_new_file(out, "--out")
+
+
+def check_new_file(path: Path, option: str) -> None:
+    """Reject a file that cannot be written, before the work that is to be written there."""
+    if path.is_dir():
+        raise UserError(f"{option} {path}: is a folder; name a file")
+    if not path.parent.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {path.parent}")
+    _check_writable(path.parent, option)
 
 
 def make_out_folder(out: Path) -> None:
@@ -100,10 +109,9 @@ def make_out_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--out {out}: cannot create this folder ({error.strerror}); choose another") from None
-    check_writable(out, "--out")
+    _check_writable(out, "--out")
 
 
-def check_writable(folder: Path, option: str) -> None:
-    """Reject a folder in which no file can be created, before the work that is to be written there."""
+def _check_writable(folder: Path, option: str) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{option}: the folder {folder} cannot be written; choose another")

@@ -53,7 +53,7 @@ class Generator(Pipeline):
             raise UserError("this model does not generate text; train one with --recipe gpt")
         super().__init__(model, tokenizers, DecodeConfig(beam=1), device)
         self.model: DecoderOnly = model
-        self.context = context
+        self.context = check_count("the context of a language model", context, 2)
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -91,6 +91,7 @@ def test_invalid_options_give_one_line(tmp_path: Path) -> None:
         (["grammar", tmp_path / "x", "--max-len", 9], "--max-len"),
         (["stories", tmp_path / "x", "--size", 0], "--size 0"),
         (["copy", tmp_path / "x", "--min-len", 9, "--max-len", 8], "--min-len"),
+        (["copy", tmp_path / "x", "--max-len", 2**31], "10,000"),
         (["copy", tmp_path / "x", "--min-len", 1, "--max-len", 1], "longer"),
     ):
         assert word in failed_in_one_line(regard("data", *options))

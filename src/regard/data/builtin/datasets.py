@@ -18,6 +18,7 @@ IMAGE_FOLDER = "pictures"
 _METADATA = "dataset.json"
 _SIZES = {"train": 24_000, "valid": 500, "test": 1_000}
 _MAX_SIZE = 10_000_000
+_MAX_LETTERS = 10_000
 
 FileLines = dict[str, list[str]]
 """File name → lines."""
@@ -39,9 +40,9 @@ class DatasetOptions:
         if self.size is not None and not 1 <= self.size <= _MAX_SIZE:
             raise UserError(f"--size {self.size}: give a number from 1 to {_MAX_SIZE:,}")
         for prefix, (low, high) in (("", self.lengths), ("test-", self.test_lengths or self.lengths)):
-            if not 1 <= low <= high:
+            if not 1 <= low <= high <= _MAX_LETTERS:
                 names = f"--{prefix}min-len {low} --{prefix}max-len {high}"
-                raise UserError(f"{names}: the minimum must be at least 1 and at most the maximum")
+                raise UserError(f"{names}: give a minimum from 1 and a maximum from there to {_MAX_LETTERS:,}")
 
     def sizes(self, default: Mapping[str, int]) -> dict[str, int]:
         """Return the number of examples per split."""
