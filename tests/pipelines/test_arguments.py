@@ -25,6 +25,8 @@ CALLS: list[tuple[str, Callable[[Any], object], str]] = [
     ("transformer", lambda p: p.translate(["a"], beam=10**5000), "beam must be at most 1,000"),
     ("transformer", lambda p: p.translate(["a"], sampling=3), "sampling must be a mapping"),
     ("transformer", lambda p: list(p.stream([1])), r"texts\[0\] is of type int"),
+    ("transformer", lambda p: list(p.stream("a cat")), "stream takes a list of texts"),
+    ("transformer", lambda p: list(p.stream(None)), "stream takes a list of texts"),
     ("classifier", lambda p: p.classify(None), "classify takes a list of texts"),
     ("classifier", lambda p: p.classify("a"), "classify takes a list of texts"),
     ("classifier", lambda p: p.classify([None]), r"texts\[0\] is of type NoneType"),

@@ -3,15 +3,23 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from regard.errors import UserError
 
+T = TypeVar("T")
 
-def check_texts(texts: object, call: str) -> list[str]:
-    """Return the texts that the function `call` was given as a list; refuse anything else."""
+
+def check_iterable(texts: Iterable[T], call: str) -> Iterable[T]:
+    """Return what the function `call` was given for its texts; refuse a single text and what has no items."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise UserError(f"{call} takes a list of texts; write {call}([text])")
-    checked = list(texts)
+    return texts
+
+
+def check_texts(texts: Iterable[str], call: str) -> list[str]:
+    """Return the texts that the function `call` was given as a list; refuse anything else."""
+    checked = list(check_iterable(texts, call))
     for i, text in enumerate(checked):
         if not isinstance(text, str):
             raise UserError(f"{call}: texts[{i}] is of type {type(text).__name__}, not str")

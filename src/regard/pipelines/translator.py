@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.models.record import AttentionRecord
-from regard.pipelines.arguments import check_texts
+from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, EncodedInput, Input, Pipeline, as_text, check_hypotheses
 from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.search.decode import DecodeConfig, decode
@@ -163,7 +163,7 @@ class Translator(Pipeline):
         **options: object,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`."""
-        remaining = iter(lines)
+        remaining = iter(check_iterable(lines, "stream"))
         while chunk := list(islice(remaining, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
             yield from self.translate(
