@@ -1,7 +1,6 @@
 """`train.deterministic`: torch's settings, compiled code that does not depend on how far a run has come, and bits."""
 
 import os
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +41,7 @@ def settings() -> tuple[bool, ...]:
 
 def pair_batches(tokens: int = 256, n: int = 400) -> PairBatches:
     generator = np.random.default_rng(0)
-    rows = [[generator.integers(6, 40, generator.integers(2, 30)).tolist() for _ in range(n)] for _ in range(2)]
+    rows = [[generator.integers(6, 40, generator.integers(2, 23)).tolist() for _ in range(n)] for _ in range(2)]
     return PairBatches(pair_store_from(*rows), np.arange(n), BatchConfig(tokens=tokens, workers=0), seed=1)
 
 
@@ -144,7 +143,6 @@ def test_the_compiler_always_sees_the_same_shapes() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # of the compiler
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_code_does_not_depend_on_where_a_run_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = Gradients.__init__
 
@@ -155,10 +153,11 @@ def test_compiled_code_does_not_depend_on_where_a_run_starts(tmp_path: Path, mon
     monkeypatch.setattr(Gradients, "__init__", fixed)
     torch.compiler.reset()
     trainer = make_trainer(tmp_path, compile=True)
-    trainer.gradients.prepare(parts=1)
-    assert all(parameter.grad is None for parameter in trainer.model.parameters())
-    n_graphs = counters["stats"]["unique_graphs"]
-    run_updates(trainer, Progress(batch=5), last=6)
+    with torch.compiler.set_stance("default", force_backend="eager"):  # graphs are traced, but no code is generated
+        trainer.gradients.prepare(parts=1)
+        assert all(parameter.grad is None for parameter in trainer.model.parameters())
+        n_graphs = counters["stats"]["unique_graphs"]
+        run_updates(trainer, Progress(batch=5), last=6)
     assert counters["stats"]["unique_graphs"] == n_graphs > 0, "nothing is compiled for later batches"
 
 
