@@ -1,5 +1,6 @@
 """Options and folders of a run: what `train(Run(...))` accepts and refuses."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -159,3 +160,27 @@ def test_verify_names_every_damaged_file(tmp_path: Path) -> None:
     assert len(verify(run.out).problems) == 1, "a checkpoint cannot be accepted"
     with pytest.raises(UserError, match="neither a model nor checkpoints"):
         verify(tmp_path)
+
+
+def test_a_checkpoint_of_another_run_is_named_and_not_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Same shapes, same data, another seed: nothing but its origin tells it from the right one."""
+    run = make_run(tmp_path / "a", "train.steps=4", "valid.every=2")
+    other = make_run(tmp_path / "b", "train.steps=4", "valid.every=2", "train.seed=7")
+    train(run)
+    train(other)
+    expected = weights(run.out)
+    newest = run.out / "checkpoints" / "step-00000004"
+    shutil.rmtree(newest)
+    shutil.copytree(other.out / "checkpoints" / newest.name, newest)
+    capsys.readouterr()
+    train(replace(run, resume=True))
+    assert "the checkpoint of another run" in capsys.readouterr().err
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in weights(run.out).items())
+
+
+def test_a_pipe_in_the_place_of_the_metrics_does_not_hang(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "train.steps=1")
+    run.out.mkdir()
+    os.mkfifo(run.out / "metrics.jsonl")
+    with pytest.raises(UserError, match="a device or pipe, not a file"):
+        train(run)

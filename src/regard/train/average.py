@@ -49,6 +49,8 @@ def _average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) -
     if len(chosen) < k:
         total = len(checkpoints.all())
         raise UserError(f"{run}: has {len(chosen)} validated checkpoints ({total} in total), not {k}; choose fewer")
+    if len({checkpoint.facts.get("run") for checkpoint in chosen}) > 1:
+        raise UserError(f"{run}: the checkpoints are of different runs and cannot be averaged")
     load_weights(bundle.model, average_checkpoints(chosen), str(run))
     steps = sorted(checkpoint.step for checkpoint in chosen)
     bundle.save(out, _averaged_card(run / "README.md", steps))

@@ -65,22 +65,31 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of a run: the newest two, the `keep` last validated and the `keep` best are kept."""
 
-    def __init__(self, folder: Path, keep: int, lock: FolderLock | None = None, left_out: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        keep: int,
+        lock: FolderLock | None = None,
+        run: str | None = None,
+        left_out: Collection[int] = (),
+    ) -> None:
         self.folder = folder
         self.keep = max(2, keep)
         self.lock = lock
+        self.run = run
+        """Stored in every checkpoint; those of another run are not used"""
         self.left_out = left_out
 
     def without(self, steps: Collection[int]) -> "Checkpoints":
         """Return the same checkpoints without those of some steps."""
-        return Checkpoints(self.folder, self.keep, self.lock, steps)
+        return Checkpoints(self.folder, self.keep, self.lock, self.run, steps)
 
     def save(self, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Save a checkpoint. If there is one of this step with the same tensors, only its manifest is replaced."""
         if self.lock:
             self.lock.check()
         content = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
-        manifest = Manifest({_STATE: Checksum.of(content)}, {"schema": _SCHEMA, "step": step, **facts})
+        manifest = Manifest({_STATE: Checksum.of(content)}, {"schema": _SCHEMA, "step": step, "run": self.run, **facts})
         path = self.folder / f"step-{step:08d}"
         if _has_tensors(path, manifest):
             manifest.write(path)
@@ -122,7 +131,7 @@ class Checkpoints:
             if name is None or int(name[1]) in self.left_out:
                 continue
             try:
-                checkpoints.append(_open(path, int(name[1])))
+                checkpoints.append(_open(path, int(name[1]), self.run))
             except DamagedFile as error:
                 damaged.append(str(error))
         return sorted(checkpoints, key=lambda checkpoint: checkpoint.step), damaged
@@ -136,14 +145,16 @@ class Checkpoints:
                 delete_folder(checkpoint.path)
 
 
-def _open(path: Path, step: int) -> Checkpoint:
-    """Read and verify the manifest of a checkpoint."""
+def _open(path: Path, step: int, run: str | None) -> Checkpoint:
+    """Read and verify the manifest of a checkpoint, which must be of this run if one is given."""
     manifest = Manifest.read(path)
     schema = manifest.facts.get("schema")
     if schema != _SCHEMA:
         raise DamagedFile(f"{path}: written by another version of regard (schema {schema}, this one reads {_SCHEMA})")
     if manifest.facts.get("step") != step:
         raise DamagedFile(f"{path}: the checkpoint of another step")
+    if run is not None and manifest.facts.get("run") != run:
+        raise DamagedFile(f"{path}: the checkpoint of another run, with other options")
     return Checkpoint(path, step, manifest)
 
 

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from regard.errors import UserError
 from regard.files import disk_error, write_atomically
+from regard.manifest import read_regular
 
 _SILENCE = 10.0  # seconds after which a line says what the run is doing
 
@@ -75,7 +76,7 @@ class RunLog:
 
     def rewind(self, step: int, validated: int) -> None:
         """Delete the metrics after `step`, and validations after step `validated`: a resumed run records them again."""
-        if self.path.is_file():
+        if self.path.exists():
             rows = [
                 row for row in read_metrics(self.path) if row["step"] <= (validated if "valid_loss" in row else step)
             ]
@@ -119,7 +120,7 @@ class RunLog:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of metrics.jsonl; a line that was cut off by a crash or is damaged is left out."""
     rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_regular(path).decode(errors="replace").splitlines():
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):

@@ -1,5 +1,6 @@
 """A training run: from data files and a recipe to a model directory."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from regard.errors import UserError
 from regard.evaluate.validation import Validation
 from regard.files import remove_leftovers, write_atomically
 from regard.lock import FolderLock, lock_folder
-from regard.manifest import DamagedFile, read_regular
+from regard.manifest import read_regular
 from regard.models.weights import load_matching, load_weights
 from regard.pipelines.base import device_named
 from regard.text.tokenizer import TokenizerPair
@@ -152,7 +153,8 @@ def _prepare_folder(run: Run) -> None:
         raise UserError(f"{run.out}: already holds a run; add --resume to continue it, or choose another --out")
     if run.resume and path.exists():
         _check_same_options(read_yaml(path), run.recipe)
-    for folder in (run.out, run.out / "tokenizer", run.out / "checkpoints"):
+    checkpoints = run.out / "checkpoints"
+    for folder in (run.out, run.out / "tokenizer", checkpoints, *checkpoints.glob("step-*")):
         remove_leftovers(folder, exclusive=True)
     write_atomically(path, f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
 
@@ -177,6 +179,12 @@ def _check_same_options(saved: dict[str, Any], recipe: Recipe) -> None:
             raise UserError(f"{change}, but train.schedule=cosine depends on it; give the same, or another --out")
         if name not in _MAY_DIFFER:
             raise UserError(f"{change}; give the same options, or choose another --out")
+
+
+def _identity(recipe: Recipe) -> str:
+    """Return a hash of the options that influence the result, which checkpoints of the same run have in common."""
+    options = _flatten(recipe.model_dump(mode="json"))
+    return hashlib.sha256(repr(sorted((k, v) for k, v in options.items() if k not in _MAY_DIFFER)).encode()).hexdigest()
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -230,7 +238,7 @@ def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunL
     if device.index is not None:  # cuda:1; plain cuda is the current device
         torch.cuda.set_device(device)  # streams and graphs belong to the current device
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
-    checkpoints = Checkpoints(run.out / "checkpoints", recipe.train.average_k, lock)
+    checkpoints = Checkpoints(run.out / "checkpoints", recipe.train.average_k, lock, _identity(recipe))
     if recipe.train.init and not (run.resume and checkpoints.all()):
         _load_initial_weights(recipe.train.init, model, tokenizers, log)
     log.info(f"model: {recipe.model.kind}, {sum(p.numel() for p in model.parameters()):,} parameters, on {device}")
@@ -273,7 +281,8 @@ def _undamaged(trainer: Trainer) -> Checkpoints:
     for checkpoint in trainer.checkpoints.all():
         try:
             checkpoint.tensors()
-        except DamagedFile as error:
+            trainer.check_same_data(checkpoint)
+        except UserError as error:
             problems.append(str(error))
             damaged.add(checkpoint.step)
     for problem in problems:

@@ -25,7 +25,7 @@ from regard.models import Model
 from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
-from regard.train.checkpoint import Checkpoints, read_newest
+from regard.train.checkpoint import Checkpoint, Checkpoints, read_newest
 from regard.train.gradients import GradientConfig, Gradients
 from regard.train.log import RunLog
 from regard.train.meter import Meter
@@ -297,6 +297,11 @@ class Trainer:
     def _data_fingerprint(self) -> str:
         """Return a hash of the training data and the validation data."""
         return hashlib.sha256(f"{self.batches.fingerprint} {self.validator.fingerprint}".encode()).hexdigest()
+
+    def check_same_data(self, checkpoint: Checkpoint) -> None:
+        """Raise a UserError if the checkpoint was trained on other data."""
+        if checkpoint.facts.get("made_with", {}).get("data") != self._data_fingerprint():
+            raise UserError(f"{checkpoint.path}: the checkpoint of another run, with other data")
 
     def _check_same_machine(self, made_with: dict[str, Any], allow_inexact: bool) -> None:
         for name, now in self._made_with().items():
