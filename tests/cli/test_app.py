@@ -19,8 +19,8 @@ SHARED = {"__init__", "app", "input", "options", "output", "pipeline"}
 """The files of cli/ that are not verbs"""
 
 DOCUMENTED_ORDER = (
-    *("demo", "data", "train", "average", "translate", "evaluate", "attend", "attribute", "align", "explain", "lab"),
-    *("serve", "generate", "classify", "embed", "caption", "compare", "bench"),
+    *("demo", "data", "train", "average", "verify", "translate", "evaluate", "attend", "attribute", "align", "explain"),
+    *("lab", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
 )
 
 

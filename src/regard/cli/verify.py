@@ -18,7 +18,7 @@ def verify(
         typer.Option("--accept", help="Accept the model's files as they are, as after an edit of config.json."),
     ] = False,
 ) -> None:
-    """Check that no file of a model or of its checkpoints has changed since it was written."""
+    """Check the files of a model and of its checkpoints for changes."""
     from regard.train import verify as verification
 
     if accept:
