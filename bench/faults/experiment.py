@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -244,8 +245,7 @@ def run_cases(
             wrong += len(problems)
             for problem in problems:
                 problem = problem.replace(f"{folder / 'cases' / name}/", "")
-                command = f"python {sys.argv[0]} --n {args.n} --seed {args.seed} --recipes {' '.join(args.recipes)}"
-                print(f"WRONG {problem}\n      again: {command} --only {name}", flush=True)
+                print(f"WRONG {problem}\n      again: python {shlex.join(sys.argv)} --only {name}", flush=True)
             if sys.stderr.isatty():
                 print(f"\r{done} of {len(cases)}", end="", file=sys.stderr)
     if args.only:
