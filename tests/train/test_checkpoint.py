@@ -208,3 +208,11 @@ def test_time_based_checkpoints_do_not_pile_up(tmp_path: Path) -> None:
     for step in range(1, 20):
         save(checkpoints, step)
     assert [c.step for c in checkpoints.all()] == [18, 19]
+
+
+def test_checkpoints_of_different_shapes_are_not_averaged(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    save(checkpoints, 1, 1.0)
+    checkpoints.save(2, {"model.w": torch.zeros(3)}, {"score": 1.0})
+    with pytest.raises(UserError, match="step-00000002: its tensors are not those of the other"):
+        average_checkpoints(checkpoints.all())

@@ -30,7 +30,10 @@ def average_checkpoints(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
     total: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
     for checkpoint in checkpoints:
-        for name, tensor in checkpoint_weights(checkpoint).items():
+        weights = checkpoint_weights(checkpoint)
+        if total and {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in total.items()}:
+            raise UserError(f"{checkpoint.path}: its tensors are not those of the other checkpoints")
+        for name, tensor in weights.items():
             dtypes[name] = tensor.dtype
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(checkpoints)).to(dtypes[name]) for name, tensor in total.items()}
