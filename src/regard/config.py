@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from regard.errors import UserError
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 
 _MAX_SHOWN = 40  # characters of a wrong value that a message repeats
 

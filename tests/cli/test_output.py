@@ -150,6 +150,21 @@ def test_other_errors_of_the_machine_are_one_line(
     assert line in capfd.readouterr().err
 
 
+def test_a_pipe_is_not_replaced_by_a_file(
+    toy_run: Path, held_out: tuple[Path, Path], tmp_path: Path, error_line: Callable[..., str]
+) -> None:
+    """The same holds for devices: a file must never take the place of /dev/null."""
+    for arguments, name in (
+        (("evaluate", toy_run, *held_out, "--output"), "it"),
+        (("attend", toy_run, "a", "--out"), "it.png"),
+        (("attribute", toy_run, "a", "--out"), "it.svg"),
+        (("explain", "attention", "--out"), "it.html"),
+    ):
+        os.mkfifo(pipe := tmp_path / name)
+        assert f"{pipe}: is a pipe" in error_line(*arguments, pipe)
+        assert pipe.is_fifo()
+
+
 def test_folders_that_cannot_be_written_are_one_line(
     toy_run: Path, held_out: tuple[Path, Path], tmp_path: Path, error_line: Callable[..., str]
 ) -> None:

@@ -15,9 +15,10 @@ from regard.cli.options import (
     ModelDirArgument,
     TokenizeOption,
 )
-from regard.cli.output import check_new_file, print_line
+from regard.cli.output import print_line
 from regard.cli.pipeline import check_device, load_translator
 from regard.errors import UserError
+from regard.paths import check_output_file
 
 if TYPE_CHECKING:
     from regard.alignment.evaluate import AlignmentScores
@@ -80,7 +81,7 @@ def evaluate(
     from regard.files import write_atomically
 
     if output:
-        check_new_file(output, "--output")
+        check_output_file(output, "--output")
     for_pairs = {"--baseline": baseline, "--beam": beam, "--output": output, "--lowercase": lowercase}
     for_pairs |= {"--alignments": alignments, "--max-source": max_source}
     _reject_unused(len(files), for_pairs, {"--stride": stride, "--regions": regions})

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import typer
 
 from regard.errors import UserError
+from regard.paths import check_output_file, check_writable
 
 CLOSED_PIPE = 128 + signal.SIGPIPE
 """The exit code when the reader of standard output has left"""
@@ -91,16 +92,7 @@ def check_out_file(out: Path | None, suffixes: Sequence[str]) -> None:
     if out and (out.suffix not in suffixes or not out.parent.is_dir()):
         raise UserError(f"--out {out}: give a file ending in {', '.join(suffixes)}, in a folder that exists")
     if out:
-        check_new_file(out, "--out")
-
-
-def check_new_file(path: Path, option: str) -> None:
-    """Reject a file that cannot be written, before the work that is to be written there."""
-    if path.is_dir():
-        raise UserError(f"{option} {path}: is a folder; name a file")
-    if not path.parent.is_dir():
-        raise UserError(f"{option} {path}: there is no folder {path.parent}")
-    _check_writable(path.parent, option)
+        check_output_file(out, "--out")
 
 
 def make_out_folder(out: Path) -> None:
@@ -109,9 +101,4 @@ def make_out_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"--out {out}: cannot create this folder ({error.strerror}); choose another") from None
-    _check_writable(out, "--out")
-
-
-def _check_writable(folder: Path, option: str) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{option}: the folder {folder} cannot be written; choose another")
+    check_writable(out, "--out")

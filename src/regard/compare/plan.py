@@ -9,7 +9,7 @@ from pathlib import Path
 from regard.compare.measure import TestPlan
 from regard.config import merge, overrides, read_yaml
 from regard.errors import UserError
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 from regard.train.recipe import Recipe, recipe_folder, recipe_names
 
 _UNLIMITED_UPDATES = 10**9  # when the budget is in seconds

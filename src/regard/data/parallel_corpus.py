@@ -14,7 +14,7 @@ from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 from regard.text.clean import clean
 
 SentencePair = tuple[str, str]

@@ -13,7 +13,7 @@ from regard.data.batch import Ragged
 from regard.data.data_file import DataFile, fingerprint
 from regard.data.parallel_corpus import ParsedCorpus
 from regard.errors import UserError
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.words import word_indices
 

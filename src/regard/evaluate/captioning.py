@@ -11,7 +11,7 @@ from regard.data.image_store import read_captions
 from regard.errors import UserError
 from regard.evaluate.metrics import score_texts
 from regard.evaluate.result import TestResult
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 from regard.pipelines.captioner import Captioner
 from regard.text.words import word_indices
 

@@ -7,7 +7,7 @@ from regard.evaluate.captioning import evaluate_captions
 from regard.evaluate.classification import evaluate_labels
 from regard.evaluate.language_model import evaluate_language_model
 from regard.evaluate.result import TestResult
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator

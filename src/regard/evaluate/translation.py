@@ -9,7 +9,7 @@ from regard.data.data_file import read_lines
 from regard.errors import UserError
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, corpus_scores, paired_bootstrap
-from regard.input_file import check_input_file
+from regard.paths import check_input_file
 from regard.pipelines.translator import Translator
 
 _LENGTH_LIMITS = (10, 20, 30, 40)  # words of the source

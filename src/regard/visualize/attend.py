@@ -7,6 +7,7 @@ from regard.data.images import ImageArray
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.models.record import KINDS, AttentionRecord
+from regard.paths import check_output_file
 from regard.pipelines.base import Pipeline
 from regard.text.words import word_indices
 from regard.visualize.figure import characters_without_font
@@ -101,6 +102,8 @@ def check_output(out: Path | None, view: View) -> None:
     """Refuse an output file that cannot be written or cannot show the chosen layout."""
     if out and (out.suffix not in FORMATS or not out.parent.is_dir()):
         raise UserError(f"--out {out}: choose a name that ends in {', '.join(FORMATS)}, in a folder that exists")
+    if out:
+        check_output_file(out, "--out")
     if view.layout not in (None, *LAYOUTS):
         raise UserError(f"--view {view.layout} is unknown; choose one of {', '.join(LAYOUTS)}")
     if view.layout and (out is None or out.suffix in DATA):

@@ -11,8 +11,8 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 from regard.data.batch_order import Batches
 from regard.errors import UserError
 from regard.evaluate.validation import Validator
-from regard.input_file import check_input_file
 from regard.models.encoder_only import EncoderOnlyConfig
+from regard.paths import check_input_file
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe

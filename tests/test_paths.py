@@ -1,4 +1,4 @@
-"""Which paths can be read as files."""
+"""Which paths can be read, and which written, as files."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ import pytest
 
 from regard.config import read_yaml
 from regard.errors import UserError
-from regard.input_file import check_input_file
+from regard.paths import check_input_file, check_output_file
 
 
 def test_files_and_pipes_can_be_read(tmp_path: Path) -> None:
@@ -46,3 +46,20 @@ def test_everything_else_is_refused_by_what_it_is(tmp_path: Path, monkeypatch: p
 def test_options_are_not_read_from_an_endless_device() -> None:
     with pytest.raises(UserError, match="is a device"):
         read_yaml(Path("/dev/zero"))
+
+
+def test_only_files_can_be_written(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "file").write_text("")
+    check_output_file(tmp_path / "file", "--out")
+    check_output_file(tmp_path / "new", "--out")
+    for path, message in [
+        (Path("/dev/full"), "--out /dev/full: is a device"),
+        (pipe, "is a pipe"),
+        (tmp_path, "is a folder"),
+        (Path("/"), "is a folder"),
+        (tmp_path / "none" / "file", "there is no folder"),
+    ]:
+        with pytest.raises(UserError, match=message):
+            check_output_file(path, "--out")
