@@ -8,6 +8,7 @@ the file and the free space. Copied to a larger disk, the run must go on from it
 the same files as an undisturbed one.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,8 +45,7 @@ def work(references: dict[str, Reference], case: Case) -> list[Outcome]:
         free = random.choice([0, 4, 8, 16, 64])
         what = f"average with {free} KiB free"
         with disk(case.folder / "disk", 2 * space) as small:
-            problems = average(reference, small, case.folder / "large", free)
-        column = "WRONG" if problems else "resumed"
+            column, problems = average(reference, small, case.folder / "large", free)
     else:
         trap = Trap(random.randint(1, len(reference.done.events)), "fill") if kind == "fill" else None
         size = 2 * space if trap else random.randrange(8, space, 4)
@@ -73,8 +73,8 @@ def train(reference: Reference, small: Path, large: Path, trap: Trap | None) -> 
     return "WRONG" if problems else "resumed" if done.code else "finished", problems
 
 
-def average(reference: Reference, small: Path, large: Path, free: int) -> list[str]:
-    """Average on a disk with `free` KiB, and again on a large one; return problems."""
+def average(reference: Reference, small: Path, large: Path, free: int) -> tuple[str, list[str]]:
+    """Average on a disk with `free` KiB, and again on a large one; return the column of the table, and problems."""
     training, cache = reference.training, small / "cache"
     shutil.copytree(reference.out, small / "out")
     fill_disk(small)
@@ -91,7 +91,7 @@ def average(reference: Reference, small: Path, large: Path, free: int) -> list[s
     run("average", large / "expected", *AVERAGE, cache=large / "cache")
     if again.code or bundle_files(large / "out") != bundle_files(large / "expected"):
         problems.append(f"on a large disk: another result: {again}")
-    return problems
+    return "WRONG" if problems else "resumed" if done.code else "finished", problems
 
 
 def message_problems(done: Done, small: Path) -> list[str]:
@@ -116,14 +116,20 @@ def used_space(folder: Path) -> int:
     return sum(-(-path.stat().st_size // 4096) * 4 for path in folder.rglob("*") if path.is_file())
 
 
+def mount_privately() -> None:
+    """Start this program again where its mounts are seen by nobody else, and vanish when it ends in any way."""
+    if os.environ.get("PRIVATE_MOUNTS") == "yes":
+        return
+    if os.geteuid() != 0:
+        sys.exit("disk_full.py mounts disks in memory; run it as root")
+    command = ["unshare", "--mount", sys.executable, *sys.argv]
+    os.execvpe("unshare", command, {**os.environ, "PRIVATE_MOUNTS": "yes"})
+
+
 def main() -> None:
     args = parse_options(__doc__, n=50)
+    mount_privately()
     with work_folder() as folder:
-        try:
-            with disk(folder / "try", 64):
-                pass
-        except (subprocess.CalledProcessError, OSError):
-            sys.exit("disk_full.py mounts disks in memory; run it as root")
         references = make_references(args.recipes, folder)
         names = [f"{('size', 'fill', 'size', 'fill', 'average')[i % 5]}-{i}" for i in range(args.n)]
         run_cases(args, names, partial(work, references), folder, COLUMNS)
