@@ -66,7 +66,14 @@ def digest(out: Path) -> str:
 def start(files: list[Path], out: Path, *settings: str, kill_at_fsync: int | None = None) -> subprocess.Popen[str]:
     how = ["-m", "regard"] if kill_at_fsync is None else ["-c", KILL_AT_FSYNC, str(kill_at_fsync)]
     command = [sys.executable, *how, *train_arguments(files, out, *SETTINGS, *settings), "--resume"]
-    return subprocess.Popen(map(str, command), stderr=subprocess.PIPE, text=True, env=environment())
+    return subprocess.Popen(
+        list(map(str, command)), stderr=subprocess.PIPE, text=True, env=environment(), preexec_fn=_not_under_nohup
+    )
+
+
+def _not_under_nohup() -> None:
+    """Let the tests run under nohup too, which ignores SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def wait_for_step(out: Path, step: int) -> None:

@@ -55,14 +55,15 @@ class StopRequest:
 def stop_signals() -> Iterator[StopRequest]:
     """Record SIGINT, SIGTERM and SIGHUP and say so instead of stopping at once.
 
-    Only Ctrl-C pressed three times raises KeyboardInterrupt. A signal that is ignored, as SIGHUP under nohup, stays
-    ignored. In a thread other than the main one, signals cannot be handled and are left alone.
+    Only Ctrl-C pressed three times raises KeyboardInterrupt. Under nohup, which ignores SIGHUP, it stays ignored. In a
+    thread other than the main one, signals cannot be handled and are left alone.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    under_nohup = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    handled = [number for number in _SIGNALS if not (under_nohup and number == signal.SIGHUP)]
     before = {number: signal.signal(number, request.handle) for number in handled}
     try:
         yield request
