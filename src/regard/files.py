@@ -180,7 +180,8 @@ def sync_folder(path: Path) -> None:
 
 
 def disk_error(error: OSError, path: Path) -> UserError:
-    """Return a UserError that names the path, the reason and the free space."""
+    """Return a UserError that names the path, the reason and, if the disk is full, the free space."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    free = shutil.disk_usage(path.parent).free >> 20 if path.parent.exists() else 0
-    return UserError(f"{path}: cannot be written ({reason}; {free} MiB free there)")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) and path.parent.exists():
+        reason += f"; {shutil.disk_usage(path.parent).free >> 20} MiB free there"
+    return UserError(f"{path}: cannot be written ({reason})")

@@ -58,7 +58,7 @@ def test_errors_are_one_line_and_write_nothing(toy_run: Path, tmp_path: Path, er
         ([*files[:2], "--out", out, "--languages", "enfr"], "en-fr"),
         ([*files[:2], "--out", out, "--config", short], "mapping"),
         ([*files[:2], "--out", toy_run], "already holds a run"),
-        ([*files[:2], "--out", short / "x"], "cannot be created"),
+        ([*files[:2], "--out", short / "x"], "Not a directory"),
         ([*files[:2], "--out", other_files], "not from a run"),
     ):
         assert message in error_line("train", *arguments), arguments

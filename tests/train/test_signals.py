@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.train.signals import StopRequested, stop_signals
+from regard.train.signals import Stopped, StopRequested, stop_signals
 
 
 @pytest.fixture(autouse=True)
-def _not_under_nohup() -> Iterator[None]:
-    """Let the tests run under nohup too, which ignores SIGHUP."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def _default_signals() -> Iterator[None]:
+    """Let the tests run under nohup too, which ignores SIGHUP, and restore what they change."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGTERM)}
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -43,6 +44,20 @@ def test_repeated_sigterm_never_discards_the_work() -> None:
         for _ in range(5):
             os.kill(os.getpid(), signal.SIGTERM)
     assert stop.signal_number == signal.SIGTERM
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_repeated_after_the_run_has_stopped_does_not_kill_the_process(number: int) -> None:
+    with pytest.raises(Stopped), stop_signals():
+        os.kill(os.getpid(), number)
+        raise Stopped(number, 0)
+    os.kill(os.getpid(), number)
+
+
+def test_a_run_that_was_not_stopped_restores_the_signals() -> None:
+    with stop_signals():
+        pass
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_under_nohup_sighup_stays_ignored() -> None:

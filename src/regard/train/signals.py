@@ -55,8 +55,9 @@ class StopRequest:
 def stop_signals() -> Iterator[StopRequest]:
     """Record SIGINT, SIGTERM and SIGHUP and say so instead of stopping at once.
 
-    Only Ctrl-C pressed three times raises KeyboardInterrupt. Under nohup, which ignores SIGHUP, it stays ignored. In a
-    thread other than the main one, signals cannot be handled and are left alone.
+    Only Ctrl-C pressed three times raises KeyboardInterrupt. A SIGTERM repeated after the run has saved and stopped
+    does not kill the process, which is about to exit. Under nohup, which ignores SIGHUP, it stays ignored. In a thread
+    other than the main one, signals cannot be handled and are left alone.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -67,6 +68,9 @@ def stop_signals() -> Iterator[StopRequest]:
     before = {number: signal.signal(number, request.handle) for number in handled}
     try:
         yield request
+    except Stopped:
+        before |= {number: signal.SIG_IGN for number, handler in before.items() if handler is signal.SIG_DFL}
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
