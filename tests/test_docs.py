@@ -20,7 +20,8 @@ from regard.text.tokenizer import ListTokenizer, TokenizerConfig, TokenizerPair,
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regard"
 
-PUBLIC = ("load", "Translator", "Generator", "Classifier", "Captioner", "attend", "AttentionRecord", "models.build")
+PUBLIC = [name for name in regard.__all__ if name not in ("UserError", "DatasetOptions", "__version__", "models")]
+PUBLIC += ["models.build"]
 PENDING: set[str] = set()
 """Public names that have no example yet"""
 

@@ -10,6 +10,9 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard import models
+    from regard.data.builtin.datasets import DatasetOptions, write_dataset
+    from regard.explain.topics import explain_topic
+    from regard.labs import run_lab
     from regard.models.record import AttentionRecord
     from regard.nn.attention import attend
     from regard.pipelines.captioner import Captioner
@@ -17,19 +20,29 @@ if TYPE_CHECKING:
     from regard.pipelines.generator import Generator
     from regard.pipelines.load import load
     from regard.pipelines.translator import Translator
+    from regard.train.recipe import load_recipe
+    from regard.train.train_model import train_model
+    from regard.visualize.picture import draw_attention
 
 __version__ = "0.1.0"
 __all__ = [
     "AttentionRecord",
     "Captioner",
     "Classifier",
+    "DatasetOptions",
     "Generator",
     "Translator",
     "UserError",
     "__version__",
     "attend",
+    "draw_attention",
+    "explain_topic",
     "load",
+    "load_recipe",
     "models",
+    "run_lab",
+    "train_model",
+    "write_dataset",
 ]
 
 _MODULES = {
@@ -40,6 +53,13 @@ _MODULES = {
     "Captioner": "regard.pipelines.captioner",
     "AttentionRecord": "regard.models.record",
     "attend": "regard.nn.attention",
+    "DatasetOptions": "regard.data.builtin.datasets",
+    "write_dataset": "regard.data.builtin.datasets",
+    "load_recipe": "regard.train.recipe",
+    "train_model": "regard.train.train_model",
+    "draw_attention": "regard.visualize.picture",
+    "explain_topic": "regard.explain.topics",
+    "run_lab": "regard.labs",
 }
 
 

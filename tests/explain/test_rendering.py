@@ -1,15 +1,20 @@
 """Formulas, numbers, and explanations as text, JSON and pages."""
 
 import json
+import re
+from html import escape
 from xml.etree import ElementTree
 
+import pytest
 import torch
 
+from regard.errors import UserError
 from regard.explain.explanation import Explanation, matrix, step, table
 from regard.explain.formula import apply, expr, frac, power, sqrt, sub, sum_over
 from regard.explain.number_format import format_number
 from regard.explain.render_html import render_html
 from regard.explain.render_text import render_text
+from regard.explain.topics import explain_topic
 
 
 def test_a_formula_is_unicode_and_mathml() -> None:
@@ -37,6 +42,23 @@ def test_large_tables_are_cut_with_a_note_and_html_is_escaped() -> None:
     assert "<script" not in page and "(8 more rows and 6 more columns" in page and "<code>a</code> &lt; b" in page
     ElementTree.fromstring(page)
     assert len(json.loads(explanation.to_json())["steps"][0]["tables"][0]["cells"][19]) == 30
+
+
+def test_a_notebook_shows_a_part_of_a_page_that_needs_no_styles() -> None:
+    explanation = explain_topic("warmup")
+    shown = explanation._repr_html_()
+    assert not re.search("<(html|body|style|script|math)", shown)
+    assert explanation.steps[0].formula is None or escape(explanation.steps[0].formula.text) in shown
+    assert 'src="data:image/png;base64,' in shown and escape(explanation.title) in shown
+    nested = shown.count("<li>"), shown.count("<ol>"), shown.count("<table>")
+    assert nested == (shown.count("</li>"), shown.count("</ol>"), shown.count("</table>"))
+    evil = Explanation("<script>", (step("<b>", table("<i>", ("<u>",), [("<s>",)])),), "<em>", ("<q>",))._repr_html_()
+    assert not re.search("<(script|b|i|u|s|em|q)>", evil)
+
+
+def test_a_topic_without_a_model_takes_no_text() -> None:
+    with pytest.raises(UserError, match="no effect without a model"):
+        explain_topic("attention", text="a")
 
 
 def test_infinite_numbers_are_strings_in_json() -> None:

@@ -27,6 +27,14 @@ def test_a_table_formats_its_numbers_and_gives_them_back() -> None:
     assert table.value("share", "a", "1") == 0.5 and table.values("count") == [1000]
 
 
+def test_a_notebook_shows_question_table_plot_and_answer() -> None:
+    table = ResultTable(("model",), {"score": Column("score", ".0%")}, {("<a>",): {"score": 0.5}})
+    panel = LinePanel("scores & lengths", "x", "y", (1.0, 2.0), {"a": (0.1, 0.2)})
+    shown = LabResult("Why?", "setup", table, ("One.", "Two.", "Three."), (panel,))._repr_html_()
+    assert "<strong>Why?</strong>" in shown and "<td>&lt;a&gt;</td><td>50%</td>" in shown
+    assert 'alt="scores &amp; lengths"' in shown and "data:image/png;base64," in shown and "One. Two. Three." in shown
+
+
 def test_shares_are_compared_in_words() -> None:
     assert compare_shares(0.5, 0.9, "with") == "40.0 points fewer than with"
     assert compare_shares(0.9, 0.5, "with") == "40.0 points more than with"

@@ -1,20 +1,27 @@
-"""The stand-alone page, and the table that a notebook shows."""
+"""The stand-alone page, and what a notebook shows."""
 
 import json
 import re
 from base64 import b64decode
 from html.parser import HTMLParser
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from regard.errors import UserError
 from regard.models.record import KINDS, AttentionRecord
+from regard.pipelines.captioner import Caption
+from regard.pipelines.classifier import Classification
+from regard.pipelines.generator import GeneratedText
+from regard.pipelines.length_limit import TooLong
 from regard.pipelines.translator import Candidate, Translation
 from regard.visualize import html_page
 from regard.visualize.heatmap import mean_weights
 from regard.visualize.html_page import InitialView, render_page
+from regard.visualize.picture import draw_attention
 from tests.visualize.test_figures import random_record
 
 EVIL = ("▁</script>", "<b>", "▁<!--", "▁{{data}}", "▁&amp;", "</s>")
@@ -34,7 +41,7 @@ class PageReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "input"):
+        if tag not in ("meta", "input", "img"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -119,10 +126,65 @@ def test_a_notebook_shows_the_sentence_pair_and_a_table_of_weights() -> None:
     page = PageReader(translation(record)._repr_html_())
     assert page.open == [] and page.count("script") == 0 and page.count("b") == 0
     assert "".join(page.texts["p"]) == "the <b>" and "".join(page.texts["strong"]) == "la & </p>"
-    assert page.texts["th"] == ["the", "wit", "-ch", "</s>", "la", "sor", "-ci", "-ère", "</s>"]
-    assert [int(x) for x in page.texts["td"]] == [round(100 * float(w)) for w in mean_weights(record, "cross").flat]
+    assert page.texts["th"][:9] == ["the", "wit", "-ch", "</s>", "la", "sor", "-ci", "-ère", "</s>"]
+    shown = [int(x) for x in page.texts["td"][:20]]
+    assert shown == [round(100 * float(w)) for w in mean_weights(record, "cross").flat]
     assert PageReader(translation(None)._repr_html_()).count("table") == 0
     decoder_only = AttentionRecord(SRC, TGT, record.encoder[:0], record.decoder, record.cross[:0])
     assert PageReader(translation(decoder_only)._repr_html_()).texts["th"][0] == "<s>"
     long = random_record(tuple(f"▁{i}" for i in range(100)), TGT)
-    assert PageReader(translation(long)._repr_html_()).count("table") == 0
+    assert PageReader(translation(long)._repr_html_()).count("table") == 1  # that of the decoder is small
+
+
+def test_a_notebook_shows_score_alignment_and_all_hypotheses() -> None:
+    record = random_record(SRC, TGT)
+    best = Candidate("la sorcière", -0.25, TGT[:-1], record, ((0, 0), (1, 1)))
+    shown = Translation("the witch", SRC[:-1], (best, Candidate("<i>", -1.5, ("▁<i>",))))._repr_html_()
+    page = PageReader(shown)
+    assert page.texts["div"][:2] == ["score: -0.250", "alignment: the – la, witch – sorcière"]
+    assert page.texts["td"][:4] == ["-0.250", "la sorcière", "-1.500", "<i>"]
+    skipped = Translation("a b", (), (Candidate("", 0.0, ()),), TooLong("has 2 tokens", is_option=True))
+    assert "has 2 tokens; split it" in skipped._repr_html_()
+
+
+def test_a_notebook_shows_every_head_of_a_record_as_an_image_of_its_weights() -> None:
+    record = random_record(SRC, TGT)
+    page = PageReader(record._repr_html_())
+    summaries = [text.partition(":")[0] for text in page.texts["summary"]]
+    assert summaries == ["cross attention", "decoder attention", "encoder attention"]
+    assert [("open" in attributes) for tag, attributes in page.elements if tag == "details"] == [True, False, False]
+    images = {(a["title"], i): a["src"] for i, (tag, a) in enumerate(page.elements) if tag == "img"}
+    assert len(images) == sum(record.weights(kind).shape[0] * record.weights(kind).shape[1] for kind in KINDS)
+    source = next(src for (title, _), src in images.items() if title == "layer 1, head 0") or ""
+    pixels = np.asarray(Image.open(BytesIO(b64decode(source.partition(",")[2]))))
+    scale = pixels.shape[0] // len(TGT)
+    opacity = pixels[scale // 2 :: scale, scale // 2 :: scale, 3]
+    assert np.array_equal(opacity, np.round(255 * record.cross[1, 0]))
+
+
+def test_what_a_notebook_shows_is_bounded() -> None:
+    tokens = tuple(f"▁{i}" for i in range(300))
+    empty = np.zeros((0, 0, 1, 1), dtype=np.float32)
+    few = AttentionRecord(tokens, ("▁a",), np.full((2, 2, 300, 300), 1 / 300, np.float32), empty, empty)
+    many = AttentionRecord(("▁a",), ("▁b",), np.ones((12, 16, 1, 1), np.float32), empty, empty)
+    for record, sentence in ((few, "300 × 300 tokens are too many for a table"), (many, "192 heads are too many")):
+        shown = record._repr_html_()
+        assert len(shown) < 10_000 and "<img" not in shown and sentence in shown
+    assert AttentionRecord((), (), empty, empty, empty)._repr_html_() == "<p>no attention</p>"
+
+
+def test_a_notebook_shows_the_other_results() -> None:
+    label = PageReader(Classification("<b>", "good", {"bad": 0.25, "good": 0.75})._repr_html_())
+    assert label.texts["td"] == ["75.0 %", "good", "25.0 %", "bad"] and label.count("b") == 0
+    regions = np.random.default_rng(0).random((1, 2, 3, 4, 4), dtype=np.float32)
+    caption = PageReader(Caption("a box", -0.5, ("▁a", "▁box"), regions)._repr_html_())
+    assert caption.texts["figcaption"] == ["a", "box", "</s>"] and caption.count("img") == 3
+    assert "score: -2.000" in GeneratedText("to be", -2.0)._repr_html_()
+
+
+def test_a_picture_of_attention_for_notebooks() -> None:
+    record = random_record(SRC, TGT)
+    maps = [draw_attention(record, view, kind="cross", words=True)._repr_png_() for view in ("map", "grid", "links")]
+    assert all(png.startswith(b"\x89PNG") for png in maps) and len(set(maps)) == 3
+    with pytest.raises(UserError, match="choose one of map, grid, links"):
+        draw_attention(record, "picture")

@@ -42,9 +42,8 @@ def explain(
 
     Uses the lecture's numbers or, with --model, those of your own model.
     """
-    from regard.explain.model_input import ModelInput
     from regard.explain.render_text import render_text
-    from regard.explain.topics import find_topic, list_topics
+    from regard.explain.topics import explain_topic, list_topics
 
     check_out_file(out, _FORMATS)
     if out and as_json:
@@ -56,11 +55,7 @@ def explain(
             raise UserError("name a topic to explain; `regard explain` lists them")
         print_line(list_topics())
         return
-    chosen = find_topic(topic)
-    if model is None:
-        explanation = chosen.explain_lecture()
-    else:
-        explanation = chosen.explain_model(ModelInput.load(model, text, kind, layer, head))
+    explanation = explain_topic(topic, model, text, kind=kind, layer=layer, head=head)
     if out:
         _write(explanation, out)
         print_line(str(out))

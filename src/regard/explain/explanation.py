@@ -102,6 +102,12 @@ class Explanation:
         """Return the cells [rows, columns] of the first table of that name."""
         return next(np.asarray(t.cells) for s in self.steps for t in s.tables if t.name == name)
 
+    def _repr_html_(self) -> str:
+        """Show the steps with their tables, the result and the plot in a notebook."""
+        from regard.explain.render_html import render_fragment
+
+        return render_fragment(self)
+
     def to_json(self) -> str:
         """Return all numbers unrounded. Numbers that are not finite become strings, because JSON has none."""
         steps = [

@@ -12,7 +12,12 @@ from regard.visualize.heatmap import write_numbers
 
 def draw_plot(plot: GridPlot | LinePlot, path: Path) -> Path:
     """Draw a plot. The suffix of the path selects the format."""
-    return save_figure(_grid_figure(plot) if isinstance(plot, GridPlot) else _line_figure(plot), path)
+    return save_figure(plot_figure(plot), path)
+
+
+def plot_figure(plot: GridPlot | LinePlot) -> Any:
+    """Return a plot as a figure of matplotlib."""
+    return _grid_figure(plot) if isinstance(plot, GridPlot) else _line_figure(plot)
 
 
 def plot_svg(plot: GridPlot | LinePlot) -> str:

@@ -1,14 +1,14 @@
-"""An explanation as a stand-alone HTML page without scripts, for light and dark mode and any width."""
+"""An explanation as HTML without scripts: a stand-alone page, or the part of a page that a notebook shows."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 
 from regard.explain.explanation import Explanation, Step, Table
 from regard.explain.formula import Formula
 from regard.explain.number_format import format_cells, omission_note, text_columns
-from regard.explain.plot import plot_svg
-from regard.visualize.figure import has_matplotlib
+from regard.explain.plot import plot_figure, plot_svg
+from regard.visualize.figure import figure_image_html, has_matplotlib
 
 _MAX_COLUMNS = 24  # of a table; wide tables scroll sideways
 
@@ -40,6 +40,7 @@ figure svg { max-width: 100%; height: auto; display: block; margin: auto; }
 
 
 def render_html(explanation: Explanation) -> str:
+    """Return a stand-alone page, for light and dark mode and any width."""
     title = escape(explanation.title)
     parts = [
         "<!DOCTYPE html>",
@@ -48,7 +49,7 @@ def render_html(explanation: Explanation) -> str:
         f"<title>{title}</title><style>{_STYLE}</style></head><body>",
         f"<h1>{title}</h1>",
         "<ol>",
-        *("".join(_step_html(step)) for step in explanation.steps),
+        *("".join(_step_html(step, _formula_html)) for step in explanation.steps),
         "</ol>",
         f'<p class="result">{_prose_html(explanation.result)}</p>',
         *_plot_html(explanation),
@@ -58,10 +59,28 @@ def render_html(explanation: Explanation) -> str:
     return "\n".join(parts)
 
 
-def _step_html(step: Step) -> Iterator[str]:
+def render_fragment(explanation: Explanation) -> str:
+    """Return a part of a page for notebooks. It needs no style sheet: some viewers of notebooks remove all styles.
+
+    Formulas are text, because the same viewers remove MathML.
+    """
+    parts = [
+        f"<p><strong>{escape(explanation.title)}</strong></p>",
+        "<ol>",
+        *("".join(_step_html(step, _formula_text_html)) for step in explanation.steps),
+        "</ol>",
+        f"<p>→ {_prose_html(explanation.result)}</p>",
+        *(f"<p>Note: {_prose_html(note)}</p>" for note in explanation.notes),
+    ]
+    if explanation.plot and has_matplotlib():
+        parts.append(figure_image_html(plot_figure(explanation.plot), explanation.title))
+    return "\n".join(parts)
+
+
+def _step_html(step: Step, formula_html: Callable[[Formula], str]) -> Iterator[str]:
     yield f"<li><p>{_prose_html(step.text)}</p>"
     if step.formula:
-        yield _formula_html(step.formula)
+        yield formula_html(step.formula)
     for table in step.tables:
         yield _table_html(table)
     yield "</li>"
@@ -70,6 +89,10 @@ def _step_html(step: Step) -> Iterator[str]:
 def _formula_html(formula: Formula) -> str:
     attributes = f'alttext="{escape(formula.text)}" xmlns="http://www.w3.org/1998/Math/MathML" display="block"'
     return f"<math {attributes}>{formula.mathml}</math>"
+
+
+def _formula_text_html(formula: Formula) -> str:
+    return f"<p><code>{escape(formula.text)}</code></p>"
 
 
 def _prose_html(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from regard.errors import UserError
 from regard.explain.attention import explain_attention, explain_attention_on_model
@@ -83,6 +84,34 @@ def find_topic(name: str) -> Topic:
         if name.lower() == topic.name or name.upper() in topic.rows:
             return topic
     raise UserError(f"topic '{name}' is unknown; choose one of {', '.join(topic.name for topic in TOPICS)}")
+
+
+def explain_topic(
+    name: str,
+    model: str | Path | None = None,
+    text: str | None = None,
+    *,
+    kind: str | None = None,
+    layer: int = 0,
+    head: int = 0,
+) -> Explanation:
+    """Work through a topic step by step: with the lecture's numbers, or with a model directory and a sentence.
+
+    `kind`, `layer` and `head` choose the attention of the model. Notebooks show the result with formulas and tables.
+
+    >>> explanation = regard.explain_topic("attention")
+    >>> float(explanation["q₁ · k₂"][0, 0])
+    1116.0
+    >>> explanation = regard.explain_topic("attention", translator_dir, "a b c", kind="cross", head=1)
+    >>> explanation["weights"].shape[1]  # five characters and </s>
+    6
+    """
+    topic = find_topic(name)
+    if model is None:
+        if text is not None or kind is not None or layer or head:
+            raise UserError("text, kind, layer and head have no effect without a model; give its directory")
+        return topic.explain_lecture()
+    return topic.explain_model(ModelInput.load(Path(model), text, kind, layer, head))
 
 
 def list_topics() -> str:

@@ -41,3 +41,15 @@ def lab_named(name: str) -> Lab:
     if name not in LABS:
         raise UserError(f"lab '{name}' is unknown; choose one of {', '.join(LABS)}, or all")
     return LABS[name]
+
+
+def run_lab(name: str, *, seed: int = 1, quick: bool = False) -> LabResult:
+    """Run a lab, as `regard lab` does; notebooks show the result with its plot. `quick` hardly trains.
+
+    >>> result = regard.run_lab("scaling")
+    >>> result.question
+    'Why must the dot product be scaled before the softmax?'
+    >>> len(result.answer)  # sentences that quote the measured numbers of result.table
+    3
+    """
+    return lab_named(name).run(seed, quick)

@@ -16,6 +16,12 @@ def draw_lab(result: LabResult, path: Path) -> list[Path]:
     """Draw `path`.png and `path`.svg and return their paths; without matplotlib, return no paths."""
     if not has_matplotlib():
         return []
+    figure = lab_figure(result)
+    return [save_figure(figure, path.with_name(f"{path.name}.{kind}")) for kind in ("png", "svg")]
+
+
+def lab_figure(result: LabResult) -> Any:
+    """Return the panels of a result as a figure of matplotlib."""
     widths = [_WIDTHS[type(panel)] for panel in result.panels]
     figure = new_figure(max(6.0, sum(widths)), _HEIGHT)
     figure.get_layout_engine().set(w_pad=0.12)
@@ -23,7 +29,7 @@ def draw_lab(result: LabResult, path: Path) -> list[Path]:
     for axes, panel in zip(subplots, result.panels, strict=True):
         axes.set_title(panel.title, fontsize=10)
         _DRAW[type(panel)](axes, panel)
-    return [save_figure(figure, path.with_name(f"{path.name}.{kind}")) for kind in ("png", "svg")]
+    return figure
 
 
 def _draw_lines(axes: Any, panel: LinePanel) -> None:

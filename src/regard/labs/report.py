@@ -1,13 +1,15 @@
-"""Reports of labs: text for the terminal, and Markdown pages with plots."""
+"""Reports of labs: text for the terminal, Markdown pages with plots, and HTML for notebooks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from regard.compare.report import markdown_table
 from regard.files import write_atomically
-from regard.labs.plot import draw_lab
+from regard.labs.plot import draw_lab, lab_figure
 from regard.labs.result import LabResult
+from regard.visualize.figure import figure_image_html, has_matplotlib
 
 _INDEX = """# Labs
 
@@ -55,6 +57,21 @@ def to_markdown(run: LabRun, plot: Path | None) -> str:
         f"This run took {_format_seconds(run.seconds)} seconds. All labs: [README.md](README.md).",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def to_html(result: LabResult) -> str:
+    """Return a result as the part of a page that a notebook shows, with its plot if matplotlib is installed."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in result.table.header())
+    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in result.table.formatted_rows())
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    title = "; ".join(panel.title for panel in result.panels)
+    parts = [
+        f"<p><strong>{escape(result.question)}</strong></p><p>{escape(result.setup)}</p>",
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
+        figure_image_html(lab_figure(result), title) if has_matplotlib() else "",
+        f"<p>{escape(' '.join(result.answer))}</p>",
+    ]
+    return "\n".join(parts)
 
 
 def save_index(runs: Sequence[LabRun], folder: Path) -> Path:

@@ -107,6 +107,12 @@ class LabResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Numbers that the answer quotes and the table does not have."""
 
+    def _repr_html_(self) -> str:
+        """Show question, table, plot and answer in a notebook."""
+        from regard.labs.report import to_html
+
+        return to_html(self)
+
 
 def nearly_equal(share: float, other: float) -> bool:
     return abs(share - other) < _TOLERANCE

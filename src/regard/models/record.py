@@ -14,6 +14,8 @@ from safetensors.numpy import load, save
 from regard.errors import UserError
 from regard.models.protocols import AttentionTraces
 from regard.nn.attention import AttentionTrace
+from regard.text.attention_html import attention_html
+from regard.text.labels import token_labels
 from regard.text.vocab import BOS, SPECIALS
 from regard.text.words import join_pieces, word_indices
 
@@ -55,6 +57,15 @@ class AttentionRecord:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{kind} {list(self.weights(kind).shape)}" for kind in KINDS)
         return f"AttentionRecord({shapes})"
+
+    def _repr_html_(self) -> str:
+        """Show each kind of attention in a notebook: its mean as a table, its heads as images."""
+        kinds = [kind for kind in reversed(KINDS) if self.weights(kind).size]
+        parts = []
+        for kind in kinds:
+            rows, columns = map(token_labels, self.axis_tokens(kind))
+            parts.append(attention_html(kind, rows, columns, self.weights(kind), opened=kind == kinds[0]))
+        return "".join(parts) or "<p>no attention</p>"
 
     @classmethod
     def from_traces(cls, traces: AttentionTraces, source: Sequence[str], target: Sequence[str]) -> "AttentionRecord":

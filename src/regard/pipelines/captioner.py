@@ -17,8 +17,11 @@ from regard.models.image_encoder import ImageEncoder
 from regard.models.record import AttentionRecord
 from regard.pipelines.base import EncodedInput, ImageSize, Input, Pipeline, check_hypotheses
 from regard.search.decode import DecodeConfig, decode
+from regard.text.html_table import image_row_html, sentence_pair_html
+from regard.text.labels import token_labels
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import EOS
+from regard.text.vocab import EOS, SPECIALS
+from regard.text.weight_image import weight_image_html
 
 RegionWeights = NDArray[np.float32]
 _BATCH = 64
@@ -31,6 +34,17 @@ class Caption:
     tokens: tuple[str, ...]
     regions: RegionWeights | None = None
     """[layers, heads, tokens + 1, rows, columns]: attention of each token (EOS is the last), if requested"""
+
+    def _repr_html_(self) -> str:
+        """Show the caption and its score in a notebook, and where in the image each word attends if requested."""
+        parts = [sentence_pair_html(self.text, self.text), f"<div>score: {self.score:.3f}</div>"]
+        if self.regions is not None:
+            maps = self.regions.mean((0, 1))
+            largest = max(float(maps.max()), 1e-9)
+            names = token_labels((*self.tokens, SPECIALS[EOS]))
+            images = [(weight_image_html(part / largest, name), name) for part, name in zip(maps, names, strict=True)]
+            parts.append(image_row_html(images))
+        return "".join(parts)
 
 
 class Captioner(Pipeline):

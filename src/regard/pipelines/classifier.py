@@ -14,6 +14,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.pipelines.arguments import check_texts
 from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig
+from regard.text.html_table import score_table_html, sentence_pair_html
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import SPECIALS
 
@@ -26,6 +27,12 @@ class Classification:
     label: str
     probabilities: Mapping[str, float]
     """Probability of every label"""
+
+    def _repr_html_(self) -> str:
+        """Show the text, its label and the probabilities of all labels, the most likely first, in a notebook."""
+        ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
+        rows = [(f"{100 * probability:.1f} %", label) for label, probability in ranked]
+        return sentence_pair_html(self.text, self.label) + score_table_html(("probability", "label"), rows)
 
 
 class Classifier(Pipeline):

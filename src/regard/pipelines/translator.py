@@ -18,8 +18,7 @@ from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver
-from regard.text.html_table import sentence_pair_html, weight_table_html
-from regard.text.labels import token_labels
+from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
 
@@ -71,13 +70,18 @@ class Translation:
         return self.hypotheses[0].alignment
 
     def _repr_html_(self) -> str:
-        """Show source and translation in a notebook and, if it was requested, the attention averaged over all heads."""
-        pair = sentence_pair_html(self.source, self.text)
-        kind = "cross" if self.attention and self.attention.cross.size else "decoder"
-        if self.attention is None or not self.attention.weights(kind).size:
-            return pair
-        rows, columns = map(token_labels, self.attention.axis_tokens(kind))
-        return pair + weight_table_html(rows, columns, self.attention.weights(kind).mean((0, 1)).tolist())
+        """Show source and translation in a notebook, with score, alignment and mean attention if requested."""
+        if self.problem:
+            return sentence_pair_html(self.source, self.problem.describe("the text", "max_source"))
+        parts = [sentence_pair_html(self.source, self.text), f"<div>score: {self.score:.3f}</div>"]
+        if len(self.hypotheses) > 1:
+            rows = [(f"{h.score:.3f}", h.text) for h in self.hypotheses]
+            parts.append(score_table_html(("score", "translation"), rows))
+        if self.attention is not None:
+            words = self.attention.merge_words()
+            links = [(words.source_tokens[i], words.target_tokens[j]) for i, j in self.alignment or ()]
+            parts += [word_links_html(links) if links else "", self.attention.mean()._repr_html_()]
+        return "".join(parts)
 
 
 class Translator(Pipeline):

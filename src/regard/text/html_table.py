@@ -42,3 +42,31 @@ def _cell(weight: float) -> str:
     colour = "white" if weight > 0.5 else "inherit"
     style = f"background:rgba(33,102,172,{weight:.2f});color:{colour};text-align:right;{_PADDING}"
     return f'<td style="{style}">{100 * weight:.0f}</td>'
+
+
+def word_links_html(links: Sequence[tuple[str, str]]) -> str:
+    """Return the pairs (source word, target word) of an alignment as a line of text."""
+    shown = ", ".join(f"{escape(make_printable(s))} – {escape(make_printable(t))}" for s, t in links[:MAX_TOKENS])
+    more = f" … and {len(links) - MAX_TOKENS:,} more" if len(links) > MAX_TOKENS else ""
+    return f"<div>alignment: {shown}{more}</div>"
+
+
+def score_table_html(titles: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table of numbers and the texts that they belong to, at most `MAX_TOKENS` of them."""
+    head = "".join(f'<th scope="col" style="text-align:left">{escape(title)}</th>' for title in titles)
+    body = "".join(
+        f'<tr><td style="text-align:right">{escape(number)}</td>'
+        f'<td dir="auto" style="text-align:left">{escape(make_printable(text))}</td></tr>'
+        for number, text in rows[:MAX_TOKENS]
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def image_row_html(images: Sequence[tuple[str, str]]) -> str:
+    """Return images (HTML, name) side by side with their names below, at most `MAX_TOKENS` of them."""
+    style = "display:inline-block;margin:.3em;text-align:center"
+    figures = (
+        f'<figure style="{style}">{image}<figcaption>{escape(name)}</figcaption></figure>'
+        for image, name in images[:MAX_TOKENS]
+    )
+    return f"<div>{''.join(figures)}</div>"

@@ -29,7 +29,9 @@ class RunLog:
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         self.path = folder / "metrics.jsonl"
-        self.console = Console(file=sys.stderr or io.StringIO(), highlight=False, soft_wrap=True)
+        file = sys.stderr or io.StringIO()
+        # In a notebook too, lines are text on stderr: each would become an HTML output of its own.
+        self.console = Console(file=file, force_jupyter=False, highlight=False, soft_wrap=True)
         self._bar: Progress | None = None
         self._board = _tensorboard(folder) if tensorboard else None
         self._activity: tuple[str, float] | None = None

@@ -89,7 +89,12 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str, config: Path | None = None, settings: Sequence[str] = ()) -> Recipe:
-    """Return the named recipe, overridden by the file `config` and then by `settings` such as "train.lr=1e-3"."""
+    """Return the named recipe, overridden by the file `config` and then by `settings` such as "train.lr=1e-3".
+
+    >>> recipe = regard.load_recipe("base", settings=["train.steps=10"])
+    >>> recipe.model.d_model, recipe.train.steps
+    (512, 10)
+    """
     path = recipe_folder() / f"{name}.yaml"
     if name not in recipe_names():
         raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")

@@ -2,8 +2,10 @@
 
 import io
 import warnings
+from base64 import b64encode
 from collections.abc import Iterable
 from functools import cache
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,20 @@ def has_matplotlib() -> bool:
 
 def save_figure(figure: Any, path: Path) -> Path:
     """Write a figure in the format of the path's suffix. Text in an SVG stays text, drawn with the browser's fonts."""
+    content = figure_bytes(figure, path.suffix.removeprefix("."), dpi=150)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content)
+    return path
+
+
+def figure_image_html(figure: Any, name: str) -> str:
+    """Return a figure as an image inside HTML; `name` is shown when the mouse points at it."""
+    data, label = b64encode(figure_bytes(figure, "png", dpi=80)).decode("ascii"), escape(name)
+    return f'<img src="data:image/png;base64,{data}" alt="{label}" title="{label}">'
+
+
+def figure_bytes(figure: Any, kind: str, dpi: int) -> bytes:
+    """Return a figure as the content of a file of the format `kind`."""
     from matplotlib import rc_context
     from matplotlib.text import Text
 
@@ -38,10 +54,8 @@ def save_figure(figure: Any, path: Path) -> Path:
     with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         # `characters_without_font` reports missing characters once for the whole figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, content.getvalue())
-    return path
+        figure.savefig(content, format=kind, dpi=dpi)
+    return content.getvalue()
 
 
 def characters_without_font(texts: Iterable[str]) -> str:

@@ -52,14 +52,20 @@ class DatasetOptions:
         return {"train": self.size, "valid": min(tenth, default["valid"]), "test": min(tenth, default["test"])}
 
 
-def write_dataset(name: str, out: Path, options: DatasetOptions) -> list[Path]:
+def write_dataset(name: str, out: str | Path, options: DatasetOptions | None = None) -> list[Path]:
     """Write a dataset into the folder `out` and return the paths written (one path for the folder of images).
 
     grammar: {train,valid,test}.{en,fr,align}; toy tasks: {train,valid,test}.{src,tgt}; shapes: {train,valid,test}.tsv,
     regions.jsonl and pictures/; stories: {train,valid,test}.{text,summary}. The same options give the same bytes.
+
+    >>> from tempfile import mkdtemp
+    >>> paths = regard.write_dataset("grammar", mkdtemp(), regard.DatasetOptions(size=100))
+    >>> [path.name for path in paths[:3]]
+    ['train.en', 'train.fr', 'train.align']
     """
     if name not in NAMES:
         raise UserError(f"dataset '{name}' is unknown; choose one of {', '.join(NAMES)}")
+    out, options = Path(out), options or DatasetOptions()
     scenes = shapes.generate_scenes(options.sizes(shapes.SIZES), options.seed) if name == "shapes" else {}
     if scenes:
         lines = _shape_lines(scenes)

@@ -1,0 +1,50 @@
+"""Training from Python: files in, a pipeline out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.pipelines.captioner import Captioner
+from regard.pipelines.classifier import Classifier
+from regard.pipelines.generator import Generator
+from regard.pipelines.load import load
+from regard.pipelines.translator import Translator
+from regard.train.recipe import load_recipe
+from regard.train.run import Run, train
+
+
+def train_model(
+    files: Sequence[str | Path],
+    out: str | Path,
+    recipe: str = "small",
+    *,
+    valid: Sequence[str | Path] | None = None,
+    options: Mapping[str, Any] | None = None,
+    device: str | None = None,
+) -> Translator | Generator | Classifier | Captioner:
+    """Train a model as `regard train` does, save it in the folder `out` and return it, loaded.
+
+    `options` override those of the recipe: {"train.steps": 500}. If `out` has a run with the same options, it is
+    continued, and a finished one is loaded.
+
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> folder = Path(mkdtemp())
+    >>> files = regard.write_dataset("copy", folder / "data", regard.DatasetOptions(size=200, lengths=(2, 5)))[:2]
+    >>> options = {"train.steps": 2, "tokenizer.kind": "char"}
+    >>> translator = regard.train_model(files, folder / "model", "tiny", options=options, device="cpu")
+    >>> len(translator.translate(["a b c"]))
+    1
+    """
+    settings = [f"{name}={json.dumps(value)}" for name, value in (options or {}).items()]
+    run = Run(
+        recipe=load_recipe(recipe, settings=settings),
+        train=tuple(map(Path, files)),
+        valid=tuple(map(Path, valid)) if valid else None,
+        out=Path(out),
+        device=device,
+        resume=True,
+    )
+    train(run)
+    return load(out, device=device)
