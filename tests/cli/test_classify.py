@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
-from tests.cli.command import regard
+from tests.cli.command import failed_in_one_line, regard
 
+TRANSLATOR = Path(__file__).parents[1] / "bundles" / "format-1" / "rnn-additive"
+GENERATOR = Path(__file__).parents[1] / "bundles" / "format-1" / "generator"
 CLASSIFIER = Path(__file__).parents[1] / "bundles" / "format-1" / "classifier"
 
 
@@ -16,6 +18,13 @@ def test_each_line_gets_a_label_and_a_vector() -> None:
     assert vectors.returncode == 0 and len(vectors.stdout.splitlines()) == 600
     rows = [json.loads(row) for row in regard("classify", CLASSIFIER, "--json", stdin=lines).stdout.splitlines()]
     assert [row["label"] for row in rows] == labels.stdout.splitlines()
+
+
+def test_a_translator_embeds_too_but_a_generator_does_not() -> None:
+    vectors = regard("embed", TRANSLATOR, stdin=b"a cat\nthe witch\n")
+    assert vectors.returncode == 0 and len(vectors.stdout.splitlines()) == 2
+    refused = regard("embed", GENERATOR, stdin=b"a cat\n")
+    assert "embed takes a classifier or a translator" in failed_in_one_line(refused)
 
 
 def test_of_long_lines_the_beginning_is_read_with_a_warning() -> None:

@@ -43,6 +43,13 @@ RNN_VARIANTS: dict[str, Options] = {
     "no attention": rnn_pair(decoder={"attention": "none"}),
     "lstm, two layers": rnn_pair({"cell": "lstm", "n_layers": 2}, {"cell": "lstm", "n_layers": 2}),
     "one direction": rnn_pair({"bidirectional": False}),
+    "simple cell": rnn_pair({"cell": "rnn"}, {"cell": "rnn", "n_layers": 2}),
+    "hardmax": rnn_pair(decoder={"normalise": "hardmax"}),
+    "monotonic window": rnn_pair(decoder={"local": "monotonic", "window": 2}),
+    "predicted window": rnn_pair(decoder={"local": "predictive", "window": 2}),
+    "predicted window, context as input": rnn_pair(
+        decoder={"local": "predictive", "window": 1, "attention": "bilinear", "context": "input"}
+    ),
     "untied": {**rnn_pair(), "tied": False},
     "cosine": rnn_pair(decoder={"attention": "cosine"}),
     "scaled dot, not normalised": rnn_pair(decoder={"attention": "scaled-dot", "normalise": "none"}),
@@ -50,6 +57,9 @@ RNN_VARIANTS: dict[str, Options] = {
     "additive": rnn_pair(decoder={"attention": "additive"}),
     "location": rnn_pair(decoder={"attention": "location", "max_len": 40}),
     "location, context as input": rnn_pair(decoder={"attention": "location", "context": "input", "max_len": 40}),
+    "location over all positions": rnn_pair(
+        decoder={"attention": "location", "context": "input", "normalise_over": "max_len", "max_len": 40}
+    ),
     "additive, context as input, lstm": rnn_pair(decoder={"attention": "additive", "context": "input", "cell": "lstm"}),
 }
 TRANSFORMER_VARIANTS: dict[str, Options] = {
@@ -64,6 +74,11 @@ TRANSFORMER_VARIANTS: dict[str, Options] = {
     "bilinear": {"score": "bilinear"},
     "location": {"score": "location"},
     "not normalised": {"normalise": "none"},
+    "hardmax": {"normalise": "hardmax"},
+    "wide heads": {"d_head": 8},
+    "narrow keys, wide values": {"d_head": 2, "d_value": 6, "positions": "rotary"},
+    "grouped heads of free width": {"n_heads": 6, "n_kv_heads": 2, "d_head": 4, "d_value": 3},
+    "linear attention, free widths": {"attention": "linear", "d_head": 6, "d_value": 3},
 }
 SEQ2SEQ: dict[str, Options] = {
     **PAIRS,
@@ -75,6 +90,7 @@ SEQ2SEQ: dict[str, Options] = {
     "gpt": decoder_only(),
     "gpt, learned": decoder_only(positions="learned"),
     "gpt, rotary": decoder_only(positions="rotary"),
+    "gpt, free widths": decoder_only(d_head=6, d_value=10),
     "gpt, alibi, grouped": decoder_only(positions="alibi", n_kv_heads=1),
 }
 LANGUAGE_MODELS: dict[str, Options] = {

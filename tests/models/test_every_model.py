@@ -9,6 +9,9 @@ from regard.search.sampling import SamplingConfig
 from regard.text.vocab import PAD
 from tests.models.configs import ALL, CONSTANT_STATE, SEQ2SEQ, batch_for, build
 
+ATTENDS_TO_FEW = ("hardmax", "window", "window, context as input")
+"""Ends of the names of models that attend to some source tokens only"""
+
 
 @pytest.mark.parametrize("name", ALL)
 def test_step_by_step_equals_the_whole_target_at_once(name: str) -> None:
@@ -142,4 +145,4 @@ def test_every_source_token_gets_attention_and_padding_gets_none(name: str) -> N
     is_padding = is_padding.flip(0) if concatenates else is_padding
     for trace in traces.cross if concatenates else [*traces.encoder, *traces.cross]:
         assert (trace.weights[0, :, :, is_padding] == 0).all()
-        assert (trace.weights[0, :, :, ~is_padding] != 0).all()
+        assert (trace.weights[0, :, :, ~is_padding] != 0).all() or name.endswith(ATTENDS_TO_FEW)

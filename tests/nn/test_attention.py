@@ -85,6 +85,18 @@ def test_multi_head_attention_equals_that_of_torch(need_trace: bool) -> None:
         torch.testing.assert_close(trace.weights, their_weights, rtol=0, atol=1e-10)
 
 
+def test_heads_of_any_width_follow_the_equation() -> None:
+    """head_i = softmax(x W_Q (m W_K)ᵀ / √d_k) m W_V;  y = [head_1 ; head_2] W_O, with d_k = 5 and d_v = 3"""
+    layer, x, memory = MultiHeadAttention(Heads(8, 2, d_head=5, d_value=3)).double(), rand(4, 8), rand(6, 8)
+    q, (k, v) = layer.query(x), layer.key_value(memory).split([10, 6], dim=-1)
+    heads = [
+        (q[:, 5 * i : 5 * i + 5] @ k[:, 5 * i : 5 * i + 5].T / 5**0.5).softmax(-1) @ v[:, 3 * i : 3 * i + 3]
+        for i in range(2)
+    ]
+    output, _ = layer(x[None], layer.keys_values(memory[None]))
+    torch.testing.assert_close(output[0], layer.out(torch.cat(heads, dim=-1)), rtol=0, atol=1e-12)
+
+
 def test_attention_is_permutation_equivariant_unless_it_is_causal() -> None:
     attention = MultiHeadAttention(Heads(16, 4)).double()
     x, order = rand(1, 6, 16), torch.randperm(6, generator=torch.Generator().manual_seed(1))

@@ -47,11 +47,19 @@ def encoder_decoder(encoder: dict[str, object], decoder: dict[str, object]) -> d
     return {"kind": "encoder-decoder", "encoder": encoder, "decoder": decoder}
 
 
-def learned_classifier() -> Classifier:
+def classifier(encoder: dict[str, object], **options: object) -> Classifier:
     labels = ListTokenizer("label", ["bad", "good"])
     torch.manual_seed(1)
-    model = models.build({"kind": "encoder", "encoder": LEARNED, "head": "label"}, labels.size, WORDS.size).eval()
+    config = {"kind": "encoder", "encoder": encoder, "head": "label", **options}
+    model = models.build(config, labels.size, WORDS.size).eval()
     return Classifier(model, TokenizerPair(WORDS, labels), CPU)
+
+
+def pooling_classifier() -> Classifier:
+    pipeline = classifier(STACK, pooling="attention")
+    with torch.no_grad():
+        pipeline.model.pooling.query.normal_()  # it starts at zero
+    return pipeline
 
 
 RNN_LOCATION = encoder_decoder(
@@ -68,11 +76,16 @@ PIPELINES: dict[str, Callable[[], Pipeline]] = {
     "linear attention": lambda: translator({**STACK, "attention": "linear"}),
     "learned positions": lambda: translator(LEARNED),
     "learned positions, concatenation": lambda: translator({"kind": "decoder", "decoder": LEARNED}),
-    "learned positions, classifier": learned_classifier,
+    "learned positions, classifier": lambda: classifier(LEARNED),
+    "attention pooling, classifier": pooling_classifier,
     "learned positions in the encoder only": lambda: translator(encoder_decoder(LEARNED, STACK)),
     "learned positions in the decoder only": lambda: translator(encoder_decoder(STACK, LEARNED)),
     "location": lambda: translator(LOCATION),
     "location, rnn": lambda: translator(RNN_LOCATION),
+    "local attention, rnn": lambda: translator(
+        encoder_decoder({"kind": "rnn", "d_model": 8}, {"kind": "rnn", "d_model": 8, "local": "predictive"})
+    ),
+    "free head widths": lambda: translator({**STACK, "d_head": 6, "d_value": 2}),
     "ensemble with a limit": lambda: translator(STACK, RNN_LOCATION),
 }
 

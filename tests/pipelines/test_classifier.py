@@ -9,11 +9,12 @@ from regard.errors import UserError
 from regard.pipelines.classifier import Classifier
 from regard.text.tokenizer import TokenizerPair
 from tests.pipelines.examples import CPU, MAX_LEN, PIPELINES, STACK, WORDS
+from tests.pipelines.examples import classifier as classifier_of
 
 TEXTS = ["a cat", "the witch sleeps", "", "the red cat sees a green witch", "red"]
 
 
-@pytest.fixture(params=["classifier", "learned positions, classifier"])
+@pytest.fixture(params=["classifier", "learned positions, classifier", "attention pooling, classifier"])
 def classifier(request: pytest.FixtureRequest) -> Classifier:
     pipeline = PIPELINES[request.param]()
     assert isinstance(pipeline, Classifier)
@@ -61,6 +62,22 @@ def test_a_long_text_is_cut_to_the_learned_positions() -> None:
     cut = " ".join(words[: MAX_LEN - 1])
     np.testing.assert_array_equal(classifier.embed([" ".join(words)]), classifier.embed([cut]))
     assert classifier.encode(" ".join(words)).src_ids == classifier.encode(cut).src_ids
+
+
+def test_pooling_by_attention_starts_as_the_mean_and_its_weights_are_recorded_for_the_label() -> None:
+    start, pooling = classifier_of(STACK, pooling="attention"), PIPELINES["attention pooling, classifier"]()
+    assert isinstance(pooling, Classifier)
+    np.testing.assert_allclose(start.embed(TEXTS), classifier_of(STACK).embed(TEXTS), rtol=0, atol=1e-6)
+    record, values = pooling.record("the red cat"), pooling.model.encoder(pooling.encode("the red cat").src).values
+    assert record.target_tokens == (pooling.classify(["the red cat"])[0].label,)
+    assert record.cross.shape == (1, 1, 1, 4)
+    expected = torch.from_numpy(record.cross[0, 0]) @ values[0]
+    np.testing.assert_allclose(pooling.embed(["the red cat"]), expected.detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_pooling_by_attention_is_for_labels() -> None:
+    with pytest.raises(UserError, match="head=label"):
+        models.build({"kind": "encoder", "encoder": STACK, "pooling": "attention"}, WORDS.size)
 
 
 def test_a_model_of_masked_tokens_has_vectors_but_no_labels() -> None:

@@ -257,6 +257,7 @@ def test_which_pipelines_can_hide_tokens() -> None:
         "rnn-additive",
         "rnn-fed",
         "location, rnn",
+        "local attention, rnn",
         "state-space",
         "ensemble",  # its second member is an RNN
         "ensemble with a limit",

@@ -8,7 +8,7 @@ from regard.explain.explanation import Explanation, GridPlot, Step, matrix, max_
 from regard.explain.formula import apply, expr, frac, power
 from regard.explain.model_input import ModelInput
 from regard.explain.number_format import format_number
-from regard.nn.attention import attend
+from regard.nn.attention import SelfAttention, attend
 from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, rotate, sinusoid
 
 _WORDS, _REVERSED = ("I", "love", "you"), [2, 1, 0]
@@ -84,7 +84,7 @@ def explain_positions_on_model(model_input: ModelInput) -> Explanation:
     mixer = part.layers[0].mixer
     if getattr(mixer, "positions", "none") == "none":
         raise UserError("this model was trained without positions (positions: none)")
-    return _explain_relative(model_input, mixer.positions, mixer.n_heads)
+    return _explain_relative(model_input, mixer)
 
 
 @torch.no_grad()
@@ -117,19 +117,19 @@ def _explain_added(model_input: ModelInput, positions: SinusoidalPositions | Lea
     )
 
 
-def _explain_relative(model_input: ModelInput, positions: str, n_heads: int) -> Explanation:
+def _explain_relative(model_input: ModelInput, attention: SelfAttention) -> Explanation:
     """Explain positions that change the scores, where only the distance of two tokens matters."""
     tokens = model_input.input_labels
-    n = len(tokens)
+    n, positions = len(tokens), attention.positions
     if positions == "alibi":
         text = "Each score is lowered in proportion to the distance of the two tokens; each head has its own slope."
-        name, scores = "bias of head 0", alibi(n_heads, n, n, torch.zeros(1))[0]
+        name, scores = "bias of head 0", alibi(attention.n_heads, n, n, torch.zeros(1))[0]
     else:
         text = (
             "Queries and keys are rotated by an angle that grows with the position; here the same vector, (1, 1, …), "
             "is used at every position."
         )
-        rotated = rotate(torch.ones(n, model_input.model.d_model // n_heads))
+        rotated = rotate(torch.ones(n, attention.widths[0]))
         name, scores = "rotated q · rotated k", rotated @ rotated.T
     neighbours = f": neighbours have {format_number(float(scores[0, 1]))} at every position" if n > 1 else ""
     return Explanation(

@@ -88,6 +88,10 @@ class EncoderDecoder(nn.Module):
         memory = self.encoder(batch.src, head_mask=head_mask)
         return self.output(self.readout(self.decoder(batch.tgt_in, memory, head_mask=head_mask).hidden))
 
+    def embed(self, src: Tensor) -> Tensor:
+        """Encode each source as one vector [B, D], the encoder's summary."""
+        return self.encoder(src).summary
+
     def layers_to_compile(self) -> list[nn.Module]:
         return layers_to_compile(self.encoder, self.decoder)
 

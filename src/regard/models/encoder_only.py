@@ -1,15 +1,18 @@
 """Encoder-only models: classify a text, or fill in masked tokens."""
 
-from typing import Literal
+from typing import Literal, Self
 
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.models.factory import EncoderConfig, initialise, layers_to_compile, make_embedding_table, make_encoder
 from regard.models.head_mask import HeadMask
-from regard.models.protocols import AttentionModule, AttentionTraces
+from regard.models.protocols import AttentionModule, AttentionTraces, Memory
 from regard.models.stack import StackConfig
+from regard.nn.attention import AttentionTrace
+from regard.nn.pooling import AttentionPooling
 
 
 class EncoderOnlyConfig(Config):
@@ -19,6 +22,15 @@ class EncoderOnlyConfig(Config):
     encoder: EncoderConfig = StackConfig()
     head: Literal["tokens", "label"] = "tokens"
     """What the model predicts: masked tokens, or one label for the whole text."""
+    pooling: Literal["summary", "attention"] = "summary"
+    """How token vectors become the vector of a text: the encoder's summary (their mean; of an RNN its last states), or
+    attention with a learned query."""
+
+    @model_validator(mode="after")
+    def _check_pooling(self) -> Self:
+        if self.pooling == "attention" and self.head == "tokens":
+            raise ValueError("pooling=attention learns from labels; use head=label, or leave it out")
+        return self
 
 
 class EncoderOnly(nn.Module):
@@ -32,6 +44,7 @@ class EncoderOnly(nn.Module):
         self.d_model = config.encoder.d_model
         self.max_len = self.encoder.max_len
         self.predicts_label = config.head == "label"
+        self.pooling = AttentionPooling(self.d_model) if config.pooling == "attention" else None
         self.dropout = nn.Dropout(config.encoder.dropout)
         self.output = nn.Linear(self.d_model, vocab_size)
         initialise(self)
@@ -51,19 +64,28 @@ class EncoderOnly(nn.Module):
         """Logits [B, S, V] of the token at each position, or [B, 1, labels]"""
         memory = self.encoder(batch.src, head_mask=head_mask)
         if self.predicts_label:
-            return self.output(self.dropout(memory.summary))[:, None]
+            return self.output(self.dropout(self._summary(memory)))[:, None]
         return self.output(memory.values)
 
     def embed(self, src: Tensor) -> Tensor:
-        """Encode each text as one vector [B, D], the mean over its tokens."""
-        return self.encoder(src).summary
+        """Encode each text as one vector [B, D]."""
+        return self._summary(self.encoder(src))
 
     def layers_to_compile(self) -> list[nn.Module]:
         return layers_to_compile(self.encoder)
 
     def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
-        return AttentionTraces(self.encoder(batch.src, True, head_mask).traces, [], [])
+        memory = self.encoder(batch.src, True, head_mask)
+        pooled = [] if self.pooling is None else [self.pooling(memory.values, memory.mask)]
+        return AttentionTraces(memory.traces, [], [AttentionTrace(*(t[:, None] for t in trace)) for trace in pooled])
 
     def attention_modules(self, kind: str) -> list[AttentionModule]:
-        """Attention of kind "encoder", one module per layer; other kinds are empty"""
+        """Attention of kind "encoder", one module per layer, or "cross", which is attention pooling"""
+        if kind == "cross" and self.pooling is not None:
+            return [self.pooling]
         return self.encoder.attention_modules() if kind == "encoder" else []
+
+    def _summary(self, memory: Memory) -> Tensor:
+        if self.pooling is None:
+            return memory.summary
+        return self.pooling(memory.values, memory.mask).output[:, 0]

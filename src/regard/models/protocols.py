@@ -57,7 +57,9 @@ class AttentionModule(Protocol):
     """A name in nn.scores.SCORES, or "linear" """
     normalise: str
     score_bias: str
-    """What is added to the scores: "none" or "alibi" """
+    """What is added to the scores: "none", "alibi", or "gaussian" in local attention"""
+    context: str
+    """Where the output goes: "layer" in a Transformer, "output" (the prediction) or "input" of an RNN decoder"""
 
 
 class Encoder(Protocol):

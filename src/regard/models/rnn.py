@@ -12,14 +12,18 @@ from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.models.sizes import LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, attend_traced
+from regard.nn.local_attention import LocalWindow
 from regard.nn.recurrent import BidirectionalLayer, ForwardLayer, Recurrent, RecurrentState, last_token
-from regard.nn.scores import make_score
+from regard.nn.scores import Location, make_score
 from regard.text.vocab import PAD
+
+CellKind = Literal["rnn", "gru", "lstm"]
 
 
 class RnnEncoderConfig(Config):
     kind: Literal["rnn"] = "rnn"
-    cell: Literal["gru", "lstm"] = "gru"
+    cell: CellKind = "gru"
+    """rnn is the simple (Elman) cell, tanh(W x + U h + b)."""
     d_model: Width = 512
     """Width of embeddings and hidden states."""
     n_layers: LayerCount = 1
@@ -36,13 +40,21 @@ class RnnEncoderConfig(Config):
 
 class RnnDecoderConfig(Config):
     kind: Literal["rnn"] = "rnn"
-    cell: Literal["gru", "lstm"] = "gru"
+    cell: CellKind = "gru"
     d_model: Width = 512
     n_layers: LayerCount = 1
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
     attention: Literal["none", "dot", "scaled-dot", "cosine", "bilinear", "additive", "location"] = "dot"
     """The attention score; none: the decoder knows the source through its initial state only."""
-    normalise: Literal["softmax", "sum", "none"] = "softmax"
+    normalise: Literal["softmax", "hardmax", "sum", "none"] = "softmax"
+    normalise_over: Literal["source", "max_len"] = "source"
+    """What the softmax of the location score sums over: the source, or all max_len positions as in the lecture
+    (Purdue), where the weights of positions after the source are lost."""
+    local: Literal["none", "monotonic", "predictive"] = "none"
+    """Attend to a window of the source (Luong et al., 2015) around the position of the target token, or around a
+    predicted position."""
+    window: int = Field(5, ge=1, le=10_000)
+    """Local attention sees this many tokens on each side of its centre."""
     context: Literal["output", "input"] = "output"
     """Where the context vector goes: into the prediction, next to the state (USC), or into the next input (Purdue)."""
     max_len: SequenceLength = 256
@@ -60,6 +72,12 @@ class RnnDecoderConfig(Config):
                 "with context=input the query is [state ; input], which is wider than the keys; "
                 "use attention=location, bilinear or additive"
             )
+        if self.normalise_over == "max_len" and (self.attention, self.normalise) != ("location", "softmax"):
+            raise ValueError("normalise_over=max_len needs attention=location and normalise=softmax")
+        if self.local != "none" and (self.attention == "none" or self.normalise != "softmax"):
+            raise ValueError(f"local={self.local} needs attention and normalise=softmax")
+        if self.local != "none" and self.normalise_over == "max_len":
+            raise ValueError(f"local={self.local} sums over its window; leave out normalise_over")
         return self
 
 
@@ -100,19 +118,41 @@ class RnnAttention(nn.Module):
     """Attention of an RNN decoder: one head over the encoder states, which are both keys and values."""
 
     n_heads = 1
-    score_bias = "none"
 
     def __init__(self, config: RnnDecoderConfig, d_query: int, d_memory: int) -> None:
         super().__init__()
         self.score_name: str = config.attention
-        self.normalise: str = config.normalise
+        self.context: str = config.context
         self.score = make_score(config.attention, d_query, d_memory, config.max_len)
+        self.over_all_positions = config.normalise_over == "max_len"
+        self.local = None if config.local == "none" else LocalWindow(config.local, d_query, config.window)
+        self.score_bias = "gaussian" if config.local == "predictive" else "none"
+        has_log_weights = self.over_all_positions or config.local == "predictive"
+        self.normalise: str = "exp" if has_log_weights else config.normalise
 
-    def forward(self, q: Tensor, memory: Memory) -> AttentionTrace:
-        """q [R, T, Dq] → trace [N, T·R/N, …]: the R/N hypotheses of a sentence become queries of one source"""
-        values = memory.values
+    def forward(self, q: Tensor, memory: Memory, step: int) -> AttentionTrace:
+        """q [R, T, Dq] → trace [N, T·R/N, …]: the R/N hypotheses of a sentence become queries of one source
+
+        `step` is the target position of the first of the T queries of each row.
+        """
+        values, mask = memory.values, memory.mask[:, None, :]
         queries = q.reshape(len(values), -1, q.shape[-1])
-        return attend_traced(queries, values, values, self.score, memory.mask[:, None, :], self.normalise)
+        if self.over_all_positions and isinstance(self.score, Location):
+            return attend_traced(queries, values, values, self.score.log_softmax, mask, self.normalise)
+        if self.local is None:
+            return attend_traced(queries, values, values, self.score, mask, self.normalise)
+        steps = torch.arange(step, step + q.shape[1], device=q.device).repeat(len(q) // len(values))
+        return self._attend_locally(self.local, queries, memory, steps)
+
+    def _attend_locally(self, local: LocalWindow, q: Tensor, memory: Memory, steps: Tensor) -> AttentionTrace:
+        centres = local.centres(q, steps, memory.mask.sum(1))
+        mask = local.mask(centres, memory.mask[:, None, :])
+
+        def log_weights(q: Tensor, k: Tensor) -> Tensor:
+            return local.log_weights(self.score(q, k), centres, mask)
+
+        score = log_weights if self.normalise == "exp" else self.score
+        return attend_traced(q, memory.values, memory.values, score, mask, self.normalise)
 
 
 @dataclass(frozen=True)
@@ -122,12 +162,14 @@ class RnnState:
     rnn: RecurrentState
     memory: Memory | None
     """None: the decoder has no attention"""
+    length: int = 0
+    """Tokens read so far"""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "RnnState":
         memory = self.memory
         if memory is not None and (sentences is None or len(sentences) < len(memory.mask)):
             memory = memory.select(rows if sentences is None else sentences)
-        return RnnState(self.rnn.select(rows), memory)
+        return RnnState(self.rnn.select(rows), memory, self.length)
 
 
 class RnnDecoder(nn.Module):
@@ -180,10 +222,10 @@ class RnnDecoder(nn.Module):
     def step(self, state: RnnState, ids: Tensor) -> tuple[Tensor, RnnState]:
         x, memory = self.tokens(ids[:, None]), state.memory
         if self.join is None or memory is None:
-            h, after, _ = self._context_to_output(x, state.rnn, memory)
+            h, after, _ = self._context_to_output(x, state.rnn, memory, state.length)
         else:
-            h, after, _ = self._context_to_input(x, state.rnn, memory)
-        return h[:, -1], RnnState(after, memory)
+            h, after, _ = self._context_to_input(x, state.rnn, memory, state.length)
+        return h[:, -1], RnnState(after, memory, state.length + 1)
 
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         return [self.attention] if kind == "cross" and self.attention is not None else []
@@ -193,31 +235,31 @@ class RnnDecoder(nn.Module):
         return self.config.n_layers * self.config.d_model * (2 if self.config.cell == "lstm" else 1)
 
     def _context_to_output(
-        self, x: Tensor, state: RecurrentState, memory: Memory | None
+        self, x: Tensor, state: RecurrentState, memory: Memory | None, step: int = 0
     ) -> tuple[Tensor, RecurrentState, AttentionTrace | None]:
         """h_t = RNN(x_t, h_{t−1});  α = softmax(e(h_t, H));  c_t = Σ α_j h_j;  → [c_t ; h_t]"""
         h, state = self.rnn(x, state)
         if memory is None or self.attention is None:
             return h, state, None
-        trace = self.attention(h, memory)
+        trace = self.attention(h, memory, step)
         context = trace.output.reshape(*h.shape[:2], -1)
         return torch.cat([context, h], dim=-1), state, trace
 
     def _context_to_input_all(self, x: Tensor, state: RecurrentState, memory: Memory) -> tuple[Tensor, AttentionTrace]:
         hidden, traces = [], []
         for t in range(x.shape[1]):
-            h, state, trace = self._context_to_input(x[:, t : t + 1], state, memory)
+            h, state, trace = self._context_to_input(x[:, t : t + 1], state, memory, t)
             hidden.append(h)
             traces.append(trace)
         return torch.cat(hidden, dim=1), _concatenate_queries(traces)
 
     def _context_to_input(
-        self, x: Tensor, state: RecurrentState, memory: Memory
+        self, x: Tensor, state: RecurrentState, memory: Memory, step: int
     ) -> tuple[Tensor, RecurrentState, AttentionTrace]:
         """q = [h_{t−1} ; x_t];  c = Σ softmax(e(q, H)) h_j;  z = ReLU(W_c [x_t ; c] + b_c);  h_t = RNN(z, h_{t−1})"""
         assert self.join is not None and self.attention is not None
         q = torch.cat([state.h[:, -1:].to(x.dtype), x], dim=-1)
-        trace = self.attention(q, memory)
+        trace = self.attention(q, memory, step)
         context = trace.output.reshape(*x.shape[:2], -1)
         z = self.join(torch.cat([x, context], dim=-1)).relu()
         h, state = self.rnn(z, state)

@@ -39,6 +39,10 @@ class StackConfig(Config):
     n_heads: HeadCount = 8
     n_kv_heads: HeadCount | None = None
     """Heads of keys and values, each shared by a group of query heads; default: n_heads."""
+    d_head: Width | None = None
+    """Width of queries and keys in each head, d_k; default: d_model / n_heads."""
+    d_value: Width | None = None
+    """Width of values in each head, d_v; default: d_head."""
     d_ff: Width = 2048
     n_layers: LayerCount = 6
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
@@ -59,15 +63,15 @@ class StackConfig(Config):
     feature: Literal["identity", "elu"] = "elu"
     """Feature map φ of linear attention: identity is the lecture's form; elu + 1 divides the weights by their sum."""
     score: Literal["dot", "scaled-dot", "cosine", "bilinear", "additive", "location"] = "scaled-dot"
-    normalise: Literal["softmax", "sum", "none"] = "softmax"
+    normalise: Literal["softmax", "hardmax", "sum", "none"] = "softmax"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.d_model % self.n_heads:
-            raise ValueError(f"n_heads={self.n_heads} must divide d_model={self.d_model}")
+        if self.d_head is None and self.d_model % self.n_heads:
+            raise ValueError(f"n_heads={self.n_heads} must divide d_model={self.d_model}, or set d_head")
         if self.n_kv_heads and self.n_heads % self.n_kv_heads:
             raise ValueError(f"n_kv_heads={self.n_kv_heads} must divide n_heads={self.n_heads}")
-        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
+        if self.positions == "rotary" and self.heads.key_width % 2:
             raise ValueError("rotary positions need heads of even width")
         if self.attention == "linear" and (
             self.n_kv_heads or self.attention_dropout or (self.score, self.normalise) != ("scaled-dot", "softmax")
@@ -90,6 +94,8 @@ class StackConfig(Config):
             self.d_model,
             self.n_heads,
             self.n_kv_heads,
+            self.d_head,
+            self.d_value,
             self.score,
             self.normalise,
             self.bias,

@@ -56,7 +56,7 @@ def attend(
 
     q [..., Tq, Dq], k [..., Tk, Dk], v [..., Tk, Dv] → output [..., Tq, Dv], weights [..., Tq, Tk].
     `score` is e: a name ("dot", "scaled-dot", "cosine") or a function. `mask` is broadcastable to [..., Tq, Tk],
-    True = may attend. `bias` is added to the scores. `normalise` is "softmax", "sum" or "none".
+    True = may attend. `bias` is added to the scores. `normalise` is a name in NORMALISERS.
 
     >>> import torch
     >>> keys = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -120,6 +120,10 @@ class Heads(NamedTuple):
     n_heads: int
     n_kv_heads: int | None = None
     """Heads of keys and values, each shared by n_heads / n_kv_heads query heads; None: n_heads"""
+    d_head: int | None = None
+    """Width of queries and keys in each head, d_k; None: d_model / n_heads"""
+    d_value: int | None = None
+    """Width of values in each head, d_v; None: d_head"""
     score: str = "scaled-dot"
     normalise: str = "softmax"
     bias: bool = True
@@ -128,33 +132,42 @@ class Heads(NamedTuple):
     dropout: float = 0.0
     """Dropout of the attention weights"""
 
+    @property
+    def key_width(self) -> int:
+        return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def value_width(self) -> int:
+        return self.d_value or self.key_width
+
 
 class MultiHeadAttention(nn.Module):
-    """h heads of width d/h: project, attend in each head, concatenate, multiply by W_O.
+    """h heads, usually of width d/h: project, attend in each head, concatenate, multiply by W_O.
 
     Self-attention passes its own keys and values, `m(x, m.keys_values(x))`; cross-attention those of the source.
     """
 
     score_bias = "none"
     """What is added to the scores: "none" or "alibi" """
+    context = "layer"
 
     def __init__(self, heads: Heads, d_memory: int | None = None) -> None:
         super().__init__()
-        width = heads.d_model // heads.n_heads
         self.n_heads = heads.n_heads
         self.n_kv_heads = heads.n_kv_heads or heads.n_heads
         self.score_name = heads.score
         self.normalise = heads.normalise
         self.dropout = heads.dropout
         self.fused = (heads.score, heads.normalise) == ("scaled-dot", "softmax")
-        self.score = make_score(heads.score, width, width, heads.max_len)
-        self.query = nn.Linear(heads.d_model, heads.d_model, bias=heads.bias)
-        self.key_value = nn.Linear(d_memory or heads.d_model, 2 * self.n_kv_heads * width, bias=heads.bias)
-        self.out = nn.Linear(heads.d_model, heads.d_model, bias=heads.bias)
+        d_k, d_v = self.widths = heads.key_width, heads.value_width
+        self.score = make_score(heads.score, d_k, d_k, heads.max_len)
+        self.query = nn.Linear(heads.d_model, self.n_heads * d_k, bias=heads.bias)
+        self.key_value = nn.Linear(d_memory or heads.d_model, self.n_kv_heads * (d_k + d_v), bias=heads.bias)
+        self.out = nn.Linear(self.n_heads * d_v, heads.d_model, bias=heads.bias)
 
     def keys_values(self, x: Tensor) -> KeyValue:
-        """Project x [B, S, D] to keys and values [B, H, S, K]."""
-        k, v = self.key_value(x).chunk(2, dim=-1)
+        """Project x [B, S, D] to keys [B, H, S, K] and values [B, H, S, V]."""
+        k, v = self.key_value(x).split([self.n_kv_heads * width for width in self.widths], dim=-1)
         return KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
 
     def queries(self, x: Tensor) -> Tensor:
@@ -202,7 +215,7 @@ class MultiHeadAttention(nn.Module):
         return self.join_heads(heads, head_mask), trace
 
     def join_heads(self, heads: Tensor, head_mask: Tensor | None = None) -> Tensor:
-        """Concatenate the heads [B, H, T, K], zeroing those that are switched off, and multiply by W_O."""
+        """Concatenate the heads [B, H, T, V], zeroing those that are switched off, and multiply by W_O."""
         if head_mask is not None:
             heads = heads * head_mask[:, None, None].to(heads.dtype)
         return self.out(heads.transpose(1, 2).flatten(2))
@@ -226,8 +239,7 @@ class SelfAttention(MultiHeadAttention):
 
     def start(self, rows: int, like: Tensor) -> KeyValue:
         """Return an empty key-value cache."""
-        empty = like.new_empty(rows, self.n_kv_heads, 0, like.shape[-1] // self.n_heads)
-        return KeyValue(empty, empty)
+        return KeyValue(*(like.new_empty(rows, self.n_kv_heads, 0, width) for width in self.widths))
 
     def step(
         self, x: Tensor, past: KeyValue, mask: Tensor | None = None, head_mask: Tensor | None = None

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class KeyValue(NamedTuple):
-    """Keys and values [B, H, S, K] of the positions read so far."""
+    """Keys [B, H, S, K] and values [B, H, S, V] of the positions read so far."""
 
     k: Tensor
     v: Tensor

@@ -89,8 +89,7 @@ class LinearAttention(MultiHeadAttention):
         return self.join_heads(linear_attention(q, k, v, self.divide_by_sum, mask), head_mask), None
 
     def start(self, rows: int, like: Tensor) -> LinearState:
-        width = like.shape[-1] // self.n_heads
-        return empty_state(rows, self.n_heads, width, width, like)
+        return empty_state(rows, self.n_heads, *self.widths, like)
 
     def step(
         self, x: Tensor, state: LinearState, mask: Tensor | None = None, head_mask: Tensor | None = None
@@ -100,8 +99,8 @@ class LinearAttention(MultiHeadAttention):
         return self.join_heads(read_state(state, q, self.divide_by_sum), head_mask), state
 
     def state_size(self, n_tokens: int) -> int:
-        width = self.query.out_features // self.n_heads
-        return self.n_heads * width * (width + 1)
+        d_k, d_v = self.widths
+        return self.n_heads * d_k * (d_v + 1)
 
     def _features(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         q, (k, v) = self.queries(x), self.keys_values(x)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-CELLS: dict[str, type[nn.GRU] | type[nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
+CELLS: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+"""rnn is the simple (Elman) cell, h_t = tanh(W x_t + U h_{t−1} + b)"""
 
 
 class RecurrentState(NamedTuple):
@@ -29,7 +30,7 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
         """x [B, T, D] → hidden states of the last layer [B, T, H], and the state after the last token"""
-        if self.cell == "gru":
+        if self.cell != "lstm":
             y, h = self.rnn(x, None if state is None else _layers_first(state.h))
             return y, RecurrentState(_batch_first(h), None)
         initial = None if state is None or state.c is None else (_layers_first(state.h), _layers_first(state.c))

@@ -62,13 +62,22 @@ class Location(nn.Module):
         self.position_scores = nn.Linear(d_query, max_len)
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        n = self._check_length(k)
+        return self.position_scores(q)[..., :n]
+
+    def log_softmax(self, q: Tensor, k: Tensor) -> Tensor:
+        """Logarithms of weights that sum to 1 over all L_max positions, of which those of the keys are returned"""
+        n = self._check_length(k)
+        return self.position_scores(q).log_softmax(-1)[..., :n]
+
+    def _check_length(self, k: Tensor) -> int:
         n, max_len = k.shape[-2], self.position_scores.out_features
         if n > max_len:
             raise UserError(
                 f"a sequence of {n} tokens is longer than the {max_len} positions of the location score; "
                 "split it, or train with a larger max_len"
             )
-        return self.position_scores(q)[..., :n]
+        return n
 
 
 SCORES: dict[str, type[nn.Module]] = {

@@ -1,24 +1,21 @@
 """Classifier: an encoder-only model that labels texts and turns them into vectors."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from regard.data.batch import collate_sources, run_parts
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
 from regard.pipelines.arguments import check_texts
-from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
+from regard.pipelines.base import EncodedInput, refuse_target
+from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig
 from regard.text.html_table import score_table_html, sentence_pair_html
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import SPECIALS
-
-_BATCH_TOKENS = 16_384
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Classification:
         return sentence_pair_html(self.text, self.label) + score_table_html(("probability", "label"), rows)
 
 
-class Classifier(Pipeline):
+class Classifier(TextEmbedder):
     """An encoder-only model.
 
     >>> classifier = regard.load(classifier_dir)
@@ -77,44 +74,20 @@ class Classifier(Pipeline):
                 results[i] = Classification(texts[i], best, dict(zip(labels, p, strict=True)))
         return [results[i] for i in range(len(texts))]
 
-    @torch.inference_mode()
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector per text [texts, D], the mean of its token vectors."""
-        texts = check_texts(texts, "embed")
-        vectors = np.zeros((len(texts), self.model.d_model), dtype=np.float32)
-        for rows, part in self._embed(texts):
-            vectors[rows] = part.float().cpu().numpy()
-        return vectors
-
     def encode_ids(self, ids: Sequence[int], hidden: Collection[int] = ()) -> EncodedInput:
         """Cut off the tokens beyond the limit: a classifier reads the beginning of a long text."""
         return super().encode_ids(ids[: self.length_limit().tokens], hidden)
 
-    def count_long(self, texts: Sequence[str]) -> int:
-        """Count the texts that are longer than what the model reads of them."""
-        return sum(len(ids) > self.length_limit().tokens for ids in self._encode_all(texts))
-
     def target_ids(self, encoded: EncodedInput, target: str | None = None, rank: int = 1) -> list[int]:
-        """Return no ids: a classifier generates nothing."""
+        """Return the label, to which attention pooling belongs; without pooling no ids: nothing is generated."""
         refuse_target(target, rank)
         encoded.check_not_empty()
-        return []
+        if not self.model.attention_modules("cross"):
+            return []
+        with torch.inference_mode():
+            logits = self.model(encoded.batch())[0, 0]
+        return [len(SPECIALS) + int(logits[len(SPECIALS) :].argmax())]
 
     def output_text(self, source: str, target_ids: Sequence[int]) -> str:
         """Return the label, or for a model without labels the text itself."""
         return self.classify([source])[0].label if self.model.predicts_label else source
-
-    def _embed(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """Yield row numbers and vectors of texts of similar length."""
-        ids = [row[: self.length_limit().tokens] for row in self._encode_all(texts)]
-        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-        while order:
-            n = max(1, _BATCH_TOKENS // (len(ids[order[-1]]) + 1))
-            rows, order = order[-n:], order[:-n]
-            batch = collate_sources([ids[i] for i in rows])
-            yield rows, torch.cat(list(run_parts(lambda part: self.model.embed(part.src), batch, self.device)))
-
-    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenise the texts; of one that is far over the limit, only a part that is still over it."""
-        n = self.length_limit().chars
-        return self.src_tokenizer.encode([self.clean(text)[:n] for text in texts])

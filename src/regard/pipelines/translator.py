@@ -13,8 +13,9 @@ from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.models.record import AttentionRecord
 from regard.pipelines.arguments import check_iterable, check_texts
-from regard.pipelines.base import AttentionSite, EncodedInput, Input, Pipeline, as_text, check_hypotheses
+from regard.pipelines.base import AttentionSite, EncodedInput, Input, as_text, check_hypotheses
 from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
+from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver
@@ -84,7 +85,7 @@ class Translation:
         return "".join(parts)
 
 
-class Translator(Pipeline):
+class Translator(TextEmbedder):
     """Translates texts, and any other text-to-text task.
 
     >>> translator = regard.load(translator_dir)
