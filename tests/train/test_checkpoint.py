@@ -161,10 +161,17 @@ def test_every_change_of_a_manifest_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"), [({"schema": 1}, "another version of regard"), ({"step": 2}, "of another step")]
+    ("facts", "message"),
+    [
+        ({"schema": 1}, "another version of regard"),
+        ({"step": 2}, "of another step"),
+        ({"loss": "x"}, "its loss is not a number"),
+        ({"score": None}, "its score is not a number"),
+        ({"made_with": "x"}, "'made_with' are not a mapping"),
+    ],
 )
-def test_a_checkpoint_of_another_version_or_step_is_not_used(
-    facts: dict[str, int], message: str, tmp_path: Path
+def test_a_checkpoint_of_another_version_or_step_or_with_forged_facts_is_not_used(
+    facts: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     save(checkpoints, 1)

@@ -155,6 +155,12 @@ def _open(path: Path, step: int, run: str | None) -> Checkpoint:
         raise DamagedFile(f"{path}: the checkpoint of another step")
     if run is not None and manifest.facts.get("run") != run:
         raise DamagedFile(f"{path}: the checkpoint of another run, with other options")
+    for name in ("score", "loss"):
+        if not isinstance(manifest.facts.get(name, 0.0), float | int):
+            raise DamagedFile(f"{path}: its {name} is not a number")
+    for name in ("progress", "made_with"):
+        if not isinstance(manifest.facts.get(name, {}), dict):
+            raise DamagedFile(f"{path}: its facts '{name}' are not a mapping")
     return Checkpoint(path, step, manifest)
 
 
