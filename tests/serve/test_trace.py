@@ -72,6 +72,7 @@ def test_the_tensors_of_one_head_give_its_weights(client: TestClient, model: str
     np.testing.assert_allclose(weights / weights.sum(), tensors["weights"], atol=1e-6)
     np.testing.assert_allclose(tensors["weights"] @ tensors["V"], tensors["out"], atol=1e-5)
     header = json.loads(response.content[8 : 8 + int.from_bytes(response.content[:8], "little")])["__metadata__"]
+    assert header["context"] == ("output" if model == "rnn" else "layer")
     if header["score"] in ("scaled-dot", "dot"):
         np.testing.assert_allclose(tensors["K"] @ tensors["q"] * float(header["scale"]), tensors["scores"], atol=1e-4)
     shown = client.get(f"/v1/trace/{result['id']}/tensors", params={"names": f"{site}.weights", "layer": 0, "head": 0})

@@ -70,3 +70,14 @@ test("the bias is the difference between the scores and the products", () => {
   expect(computation.bias).toEqual([0, -1]);
   expect(computation.delta).toBeLessThan(1e-6);
 });
+
+test("normalisers other than softmax are computed by the page too", () => {
+  const normalised = (normalise: string, weights: number[], mask?: number[]) =>
+    recomputeHead(explained({ score: "dot", normalise }, [2, 0], weights, mask));
+  expect(normalised("hardmax", [1, 0]).delta).toBe(0);
+  expect(normalised("hardmax", [0, 1], [0, 1]).delta).toBe(0);
+  expect(normalised("sum", [1, 0]).delta).toBe(0);
+  expect(normalised("none", [2, 0]).delta).toBe(0);
+  expect(normalised("exp", [Math.exp(2), 1]).delta).toBeLessThan(1e-6);
+  for (const name of ["hardmax", "sum", "none", "exp"]) expect(normalised(name, [0.25, 0.75]).delta).toBeGreaterThan(0.2);
+});

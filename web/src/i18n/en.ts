@@ -170,12 +170,27 @@ export const en = {
       `The query comes from ${token}. In layer ${layer}, its vector x is the output of the layer below.`,
     embedCross: (token: string, keys: number) =>
       `The query comes from the decoder’s vector x at the step that generates ${token}. The keys and values come from the encoder’s ${number.count(keys)} output vectors.`,
-    embedRnn: (token: string) =>
-      `The query is the decoder’s state just before it generates ${token}. The keys are the encoder’s states.`,
+    rnn: {
+      /** The context vector goes into the prediction. */
+      output: {
+        embed: (token: string, _read: string) =>
+          `The query is the decoder’s state just before it generates ${token}. The keys are the encoder’s states.`,
+        project: (width: number, keys: number) =>
+          `The decoder’s state, a vector of ${number.count(width)} numbers, is the query. The encoder’s ${number.count(keys)} states serve as both keys and values.`,
+        output: "The output of the attention and the decoder’s state together predict the next token.",
+      },
+      /** The context vector goes into the input of the RNN. */
+      input: {
+        embed: (token: string, read: string) =>
+          `At the step that generates ${token}, the query joins two vectors: the decoder’s state before this step, and the embedding of ${read}, the last token read. The keys are the encoder’s states.`,
+        project: (width: number, keys: number) =>
+          `Joined, they are the query, a vector of ${number.count(width)} numbers. The encoder’s ${number.count(keys)} states serve as both keys and values.`,
+        output:
+          "The embedding of the last token read and the output of the attention give the input z of the RNN. Its new state alone predicts the next token.",
+      },
+    },
     project: (width: number, keys: number) =>
       `Three matrices compute the query q and ${plural(keys, "key with its value", "keys with their values")}, each a vector of ${number.count(width)} numbers.`,
-    projectRnn: (width: number, keys: number) =>
-      `The decoder’s state, a vector of ${number.count(width)} numbers, is the query. The encoder’s ${number.count(keys)} states serve as both keys and values.`,
     product: "How well does each key match the query? The dot product is large when both point in the same direction.",
     serverScores: (score: string) =>
       `The score function “${score}” has parameters of its own, which stay on the server. Its scores are shown as the server computed them.`,
@@ -183,6 +198,8 @@ export const en = {
       `Dot products of vectors of ${number.count(width)} numbers grow with √${width}. Multiplying by ${number.decimal(scale)} compensates for this, so that softmax does not saturate.`,
     noScale: "This score function does not scale its scores.",
     bias: "A bias that depends on the distance is added to each score.",
+    gaussian:
+      "Local attention attends to a window of keys. b makes the scores logarithms of weights: it subtracts the logarithm of the window’s sum, and (j − p)² / 2σ² for the distance of key j from the centre p.",
     causal: "This attention is causal: a query cannot attend to later positions.",
     mask: (masked: number) =>
       masked ? `${plural(masked, "key is masked: its score becomes", "keys are masked: their scores become")} −∞.` : "No key is masked here.",
@@ -190,6 +207,12 @@ export const en = {
       `The maximum (${number.decimal(max)}) is subtracted first, so that exp cannot overflow. The exponentials sum to ${number.decimal(sum)}.`,
     share: (share: number) =>
       `This head also attends to other keys, which have their own map. The keys shown here receive ${number.percent(share)} of its weight.`,
+    normalisers: {
+      hardmax: "This head does not use softmax: the key with the largest score gets all the weight.",
+      sum: "This head does not use softmax: each score is divided by the sum of all scores.",
+      none: "This head does not normalise: the scores themselves are the weights.",
+      exp: "The scores are logarithms of weights already, so that exp gives the weights. They may sum to less than 1.",
+    } as Record<string, string>,
     otherNormaliser: (name: string) =>
       `This head normalises its scores with “${name}” instead of softmax. Its weights are shown as the server computed them.`,
     sum: "Each value is multiplied by its weight and the products are added up. This is the output of the head for this query.",
@@ -197,7 +220,6 @@ export const en = {
       heads === 1
         ? "The output of the head is multiplied by the output matrix and added to x. The result goes on to the rest of the layer."
         : `The outputs of the ${heads} heads are concatenated, multiplied by the output matrix and added to x. The result goes on to the rest of the layer.`,
-    outputRnn: "The output of the attention and the decoder’s state together predict the next token.",
     predicts: (token: string, p: number) => `In the end, the most likely next token is ${token}, with probability ${number.decimal(p)}.`,
   },
   formulaWords: { region: "region", layer: "layer", below: "below", masked: "masked", score: "score" },

@@ -171,12 +171,25 @@ export const fr: Texts = {
       `La requête provient de ${token}. Dans la couche ${layer}, son vecteur x est la sortie de la couche précédente.`,
     embedCross: (token, keys) =>
       `La requête provient du vecteur x du décodeur à l’étape qui produit ${token}. Les clés et les valeurs proviennent des ${number.count(keys)} vecteurs de sortie de l’encodeur.`,
-    embedRnn: (token) =>
-      `La requête est l’état du décodeur juste avant qu’il produise ${token}. Les clés sont les états de l’encodeur.`,
+    rnn: {
+      output: {
+        embed: (token) =>
+          `La requête est l’état du décodeur juste avant qu’il produise ${token}. Les clés sont les états de l’encodeur.`,
+        project: (width, keys) =>
+          `L’état du décodeur, un vecteur de ${number.count(width)} nombres, est la requête. Les ${number.count(keys)} états de l’encodeur servent à la fois de clés et de valeurs.`,
+        output: "La sortie de l’attention et l’état du décodeur prédisent ensemble le jeton suivant.",
+      },
+      input: {
+        embed: (token, read) =>
+          `À l’étape qui produit ${token}, la requête réunit deux vecteurs : l’état du décodeur avant cette étape et le plongement de ${read}, le dernier jeton lu. Les clés sont les états de l’encodeur.`,
+        project: (width, keys) =>
+          `Réunis, ils forment la requête, un vecteur de ${number.count(width)} nombres. Les ${number.count(keys)} états de l’encodeur servent à la fois de clés et de valeurs.`,
+        output:
+          "Le plongement du dernier jeton lu et la sortie de l’attention donnent l’entrée z du RNN. Son nouvel état prédit à lui seul le jeton suivant.",
+      },
+    },
     project: (width, keys) =>
       `Trois matrices calculent la requête q ainsi que ${plural(keys, "clé et sa valeur", "clés et leurs valeurs")}, chacune sous forme d’un vecteur de ${number.count(width)} nombres.`,
-    projectRnn: (width, keys) =>
-      `L’état du décodeur, un vecteur de ${number.count(width)} nombres, est la requête. Les ${number.count(keys)} états de l’encodeur servent à la fois de clés et de valeurs.`,
     product: "Chaque clé correspond-elle bien à la requête ? Le produit scalaire est grand lorsque les deux vecteurs pointent dans la même direction.",
     serverScores: (score) =>
       `La fonction de score « ${score} » a ses propres paramètres, qui restent sur le serveur. Ses scores sont affichés tels que le serveur les a calculés.`,
@@ -184,6 +197,8 @@ export const fr: Texts = {
       `Les produits scalaires de vecteurs de ${number.count(width)} nombres croissent comme √${width}. La multiplication par ${number.decimal(scale)} compense cet effet et évite que la softmax ne sature.`,
     noScale: "Cette fonction de score ne met pas ses scores à l’échelle.",
     bias: "Un biais qui dépend de la distance est ajouté à chaque score.",
+    gaussian:
+      "L’attention locale porte sur une fenêtre de clés. b transforme les scores en logarithmes de poids : on soustrait le logarithme de la somme de la fenêtre, puis (j − p)² / 2σ² selon la distance de la clé j au centre p.",
     causal: "Cette attention est causale : une requête ne peut pas porter sur des positions ultérieures.",
     mask: (masked) =>
       masked ? `${plural(masked, "clé est masquée : son score devient", "clés sont masquées : leurs scores deviennent")} −∞.` : "Aucune clé n’est masquée ici.",
@@ -191,6 +206,12 @@ export const fr: Texts = {
       `On soustrait d’abord le maximum (${number.decimal(max)}) pour éviter un dépassement de capacité dans l’exponentielle. La somme des exponentielles vaut ${number.decimal(sum)}.`,
     share: (share) =>
       `Cette tête porte aussi son attention sur d’autres clés, qui ont leur propre carte. Les clés affichées ici reçoivent ${number.percent(share)} de son poids.`,
+    normalisers: {
+      hardmax: "Cette tête n’utilise pas la softmax : la clé au plus grand score reçoit tout le poids.",
+      sum: "Cette tête n’utilise pas la softmax : chaque score est divisé par la somme des scores.",
+      none: "Cette tête ne normalise pas : les scores sont eux-mêmes les poids.",
+      exp: "Les scores sont déjà des logarithmes de poids : l’exponentielle donne les poids. Leur somme peut être inférieure à 1.",
+    },
     otherNormaliser: (name) =>
       `Cette tête normalise ses scores par « ${name} » au lieu de la softmax. Ses poids sont affichés tels que le serveur les a calculés.`,
     sum: "Chaque valeur est multipliée par son poids, et les produits sont additionnés. C’est la sortie de la tête pour cette requête.",
@@ -198,7 +219,6 @@ export const fr: Texts = {
       heads === 1
         ? "La sortie de la tête est multipliée par la matrice de sortie et ajoutée à x. Le résultat passe dans la suite de la couche."
         : `Les sorties des ${heads} têtes sont concaténées, multipliées par la matrice de sortie et ajoutées à x. Le résultat passe dans la suite de la couche.`,
-    outputRnn: "La sortie de l’attention et l’état du décodeur prédisent ensemble le jeton suivant.",
     predicts: (token, p) => `Au bout du compte, le jeton suivant le plus probable est ${token}, avec une probabilité de ${number.decimal(p)}.`,
   },
   formulaWords: { region: "région", layer: "couche", below: "dessous", masked: "masqué", score: "score" },

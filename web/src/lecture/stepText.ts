@@ -7,8 +7,6 @@ import { visibleText } from "../maths/tokens";
 export interface LectureSubject {
   computation: HeadComputation;
   site: Site;
-  /** Whether the decoder is an RNN */
-  isRnn: boolean;
   /** Whether there is a separate encoder, which keys may come from */
   hasEncoder: boolean;
   /** Whether the query is a region of an image and not a token */
@@ -26,43 +24,50 @@ export interface LectureSubject {
 
 /** The text of a step, counted from 1 */
 export function stepText(step: number, t: Texts, subject: LectureSubject): string {
-  const { computation, site, isRnn, mostLikely } = subject;
+  const { computation, site, mostLikely } = subject;
   const texts = t.lectureText;
+  const rnn = rnnTexts(t, computation);
   const steps: (() => string)[] = [
     () => embeddingText(t, subject),
-    () => (isRnn ? texts.projectRnn : texts.project)(computation.q.length, computation.K.rows),
+    () => (rnn?.project ?? texts.project)(computation.q.length, computation.K.rows),
     () => (computation.recomputed ? texts.product : texts.serverScores(computation.score)),
     () => {
       const isScaled = computation.score === "scaled-dot";
       const text = isScaled ? texts.scale(computation.q.length, computation.scale) : texts.noScale;
-      return computation.bias ? `${text} ${texts.bias}` : text;
+      return computation.bias ? `${text} ${computation.biasKind === "gaussian" ? texts.gaussian : texts.bias}` : text;
     },
     () => {
       const text = texts.mask(computation.mask.filter((allowed) => !allowed).length);
       return site.causal ? `${texts.causal} ${text}` : text;
     },
     () => {
-      if (computation.normalise !== "softmax") return texts.otherNormaliser(computation.normalise);
+      if (computation.normalise !== "softmax") return texts.normalisers[computation.normalise] ?? texts.otherNormaliser(computation.normalise);
       const text = texts.softmax(computation.soft.max, computation.soft.sum);
       return computation.share < 1 ? `${text} ${texts.share(computation.share)}` : text;
     },
     () => texts.sum,
     () => {
-      const text = isRnn ? texts.outputRnn : texts.projectOutput(site.heads);
+      const text = rnn?.output ?? texts.projectOutput(site.heads);
       return mostLikely ? `${text} ${texts.predicts(visibleText(mostLikely.token.text), mostLikely.p)}` : text;
     },
   ];
   return steps[step - 1]?.() ?? "";
 }
 
+/** The texts for an RNN decoder, by where its context vector goes; null for a Transformer */
+function rnnTexts(t: Texts, { context }: HeadComputation): Texts["lectureText"]["rnn"]["output"] | null {
+  return context === "output" || context === "input" ? t.lectureText.rnn[context] : null;
+}
+
 /** Where the query vector comes from */
 function embeddingText(t: Texts, subject: LectureSubject): string {
-  const { computation, site, isRnn, hasEncoder, isRegion, token, lastRead, layer, position, width } = subject;
+  const { computation, site, hasEncoder, isRegion, token, lastRead, layer, position, width } = subject;
   const texts = t.lectureText;
   const name = visibleText(token.text);
-  if (isRnn) return texts.embedRnn(name);
-  if (site.name === "cross" && hasEncoder) return texts.embedCross(name, computation.K.rows);
   const input = visibleText((lastRead ?? token).text);
+  const rnn = rnnTexts(t, computation);
+  if (rnn) return rnn.embed(name, input);
+  if (site.name === "cross" && hasEncoder) return texts.embedCross(name, computation.K.rows);
   if (layer) return texts.embedAbove(input, layer);
   if (isRegion) return texts.embedRegion(input, width);
   return lastRead ? texts.embedRead(input, position, width, name) : texts.embedToken(input, position, width);

@@ -11,6 +11,8 @@ export interface HeadComputation {
   V: Matrix;
   score: string;
   normalise: string;
+  /** Where the output goes: into the "layer" of a Transformer, or into the "output" or "input" of an RNN decoder */
+  context: string;
   scale: number;
   /** q·k of each key */
   products: number[];
@@ -18,6 +20,8 @@ export interface HeadComputation {
   scores: number[];
   /** Whether the page computed the scores itself */
   recomputed: boolean;
+  /** What is added to the scores: "none", "alibi" or "gaussian" */
+  biasKind: string;
   /** The bias added to the score of each key, if there is one */
   bias: number[] | null;
   mask: boolean[];
@@ -48,13 +52,15 @@ export function recomputeHead(explained: Tensors): HeadComputation {
   const recomputed = COMPUTABLE_SCORES.has(score) && q.length === K.columns;
   const products = recomputed ? Array.from({ length: K.rows }, (_, i) => dot(q, row(K, i))) : [];
   const unbiased = recomputed ? scoresFrom(products, score, scale, q, K) : Array.from(server.scores);
-  const bias = (metadata.bias ?? "none") === "none" ? null : unbiased.map((s, i) => (server.scores[i] ?? 0) - s);
+  const context = metadata.context ?? "layer";
+  const biasKind = metadata.bias ?? "none";
+  const bias = biasKind === "none" ? null : unbiased.map((s, i) => (server.scores[i] ?? 0) - s);
   const scores = bias ? unbiased.map((s, i) => s + (bias[i] ?? 0)) : unbiased;
   const mask = Array.from(vector("mask"), (m) => m !== 0);
   const soft = softmax(scores, mask.map(Number));
   const total = Array.from(server.weights).reduce((sum, weight) => sum + weight, 0);
   const share = mask.includes(true) && total < FULL_WEIGHT ? total : 1;
-  const weights = normalise === "softmax" ? soft.weights.map((alpha) => alpha * share) : Array.from(server.weights);
+  const weights = normalise === "softmax" ? soft.weights.map((alpha) => alpha * share) : otherWeights(normalise, scores, mask, server.weights);
   const out = weightedSum(weights, V);
   const delta = Math.max(
     recomputed && !bias ? largestDifference(scores, server.scores) : 0,
@@ -62,7 +68,10 @@ export function recomputeHead(explained: Tensors): HeadComputation {
     largestDifference(out, server.out),
   );
   const columns = JSON.parse(metadata.columns ?? "[]") as string[];
-  return { columns, q, K, V, score, normalise, scale, products, scores, recomputed, bias, mask, soft, share, weights, out, delta };
+  return {
+    ...{ columns, q, K, V, score, normalise, context, scale, products, scores, recomputed },
+    ...{ biasKind, bias, mask, soft, share, weights, out, delta },
+  };
 }
 
 /** The indices of the `count` largest weights, largest first */
@@ -76,6 +85,20 @@ function scoresFrom(products: number[], score: string, scale: number, q: Float32
   if (score === "dot") return products;
   const norm = (v: Float32Array) => Math.sqrt(dot(v, v));
   return products.map((p, i) => (p / (norm(q) * norm(row(K, i)) || 1)) * scale);
+}
+
+/** The weights by a normaliser other than softmax; the server's if the page does not know it */
+function otherWeights(normalise: string, scores: number[], mask: boolean[], server: ArrayLike<number>): number[] {
+  const visible = (map: (score: number) => number) => scores.map((score, j) => (mask[j] ? map(score) : 0));
+  if (normalise === "none") return visible((score) => score);
+  if (normalise === "exp") return visible(Math.exp);
+  if (normalise === "hardmax") {
+    const best = scores.indexOf(Math.max(...scores.filter((_, j) => mask[j])));
+    return scores.map((_, j) => Number(j === best));
+  }
+  if (normalise !== "sum") return Array.from(server);
+  const total = visible((score) => score).reduce((sum, score) => sum + score, 0);
+  return visible((score) => score / total);
 }
 
 /** Σ αᵢ vᵢ */

@@ -248,5 +248,6 @@ def _head_tensors(pipeline: Pipeline, head: HeadRecord, query: int) -> bytes:
         "normalise": module.normalise,
         "scale": str(head.q.shape[1] ** -0.5 if module.score_name == "scaled-dot" else 1.0),
         "bias": module.score_bias,
+        "context": module.context,
     }
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata=metadata)
