@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+from regard.explain.lectures import find_lecture, list_subjects
 from regard.explain.render_text import render_text
 from regard.explain.topics import TOPICS, find_topic, list_topics
 from tests.cli.command import regard
@@ -27,9 +29,25 @@ def test_topics_are_explained_with_a_model(toy_run: Path, tmp_path: Path) -> Non
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_lecture_is_listed_and_worked_through(toy_run: Path, tmp_path: Path) -> None:
+    usc = find_lecture("usc")
+    assert regard("explain", "--lecture", "USC").stdout.rstrip() == list_subjects(usc)
+    page = tmp_path / "usc.html"
+    model = ("--model", toy_run, "--text", "a b c d")
+    assert regard("explain", "--lecture", "usc", *model, "--out", page).returncode == 0
+    headings = ElementTree.fromstring(page.read_text()).findall(".//h2")
+    assert len(headings) == len(usc.subjects)
+    assert "this model has no RNN decoder" in page.read_text()  # seq2seq-step does not apply to a Transformer
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--lecture", "mit"], "choose one of hse, purdue, hufs, usc, auckland"),
+        (["--lecture", "usc", "--out", "usc.png"], "name a .html file"),
+        (["dot", "--lecture", "usc"], "neither a topic"),
+        (["dot", "--run"], "add --lecture NAME"),
+        (["nll", "--target", "x"], "add --model DIR"),
         (["atention"], "choose one of dot, cosine"),
         (["dot", "--out", "dot.png"], "no plot"),
         (["dot", "--text", "x"], "add --model DIR"),

@@ -13,21 +13,34 @@ from regard.text.tokenizer import ListTokenizer, SentencePieceTokenizer, Tokeniz
 from regard.train.recipe import load_recipe
 
 STACK = {"kind": "transformer", "d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2}
+RNN = {"kind": "rnn", "d_model": 16}
+
+
+def rnn_translator(**decoder: object) -> tuple[TaskName, dict[str, object]]:
+    return "translate", {"kind": "encoder-decoder", "encoder": RNN, "decoder": {**RNN, **decoder}}
+
+
 MODELS: dict[str, tuple[TaskName, dict[str, object]]] = {
     "transformer": ("translate", STACK),
     "rotary": ("translate", {**STACK, "positions": "rotary", "n_kv_heads": 2}),
     "alibi": ("translate", {**STACK, "positions": "alibi"}),
     "linear": ("translate", {**STACK, "attention": "linear"}),
     "concatenation": ("translate", {"kind": "decoder", "decoder": STACK}),
-    "rnn": (
+    "free widths": (
         "translate",
-        {
-            "kind": "encoder-decoder",
-            "encoder": {"kind": "rnn", "d_model": 16},
-            "decoder": {"kind": "rnn", "d_model": 16, "attention": "dot"},
-        },
+        {**STACK, "d_head": 6, "d_value": 3, "norm": "post", "norm_kind": "rms", "activation": "relu"},
     ),
+    "hardmax": ("translate", {**STACK, "score": "dot", "normalise": "hardmax", "bias": False, "activation": "swiglu"}),
+    "rnn": rnn_translator(attention="dot"),
+    "no attention": rnn_translator(attention="none", cell="rnn", n_layers=2),
+    "location": rnn_translator(attention="location", context="input"),
+    "location, L_max": rnn_translator(attention="location", context="input", normalise_over="max_len"),
+    "additive": rnn_translator(attention="additive", context="input", cell="lstm"),
+    "bilinear": rnn_translator(attention="bilinear", normalise="hardmax"),
+    "local": rnn_translator(attention="cosine", local="predictive", window=2),
     "gpt": ("text", {"kind": "decoder", "decoder": {**STACK, "positions": "learned", "max_len": 64}}),
+    "rnn-lm": ("text", {"kind": "decoder", "decoder": RNN}),
+    "pooling": ("classify", {"kind": "encoder", "encoder": STACK, "head": "label", "pooling": "attention"}),
     "classifier": ("classify", {"kind": "encoder", "encoder": STACK, "head": "label"}),
 }
 

@@ -109,6 +109,35 @@ def test_w9_every_line_of_the_proof_holds() -> None:
     assert explanation["largest difference with a mask"] > 0.1
 
 
+def test_w11_projection_and_the_scaled_dot_product() -> None:
+    explanation = explain("W11")
+    assert explanation["x_p"].tolist() == [[0, 2, 0]] and explanation["x_o"].tolist() == [[2, 0, 0]]
+    assert explanation["cos(x, y)"] == pytest.approx(2**-0.5)
+    orange, phone, apple, and_, an = range(5)
+    pairs = ((orange, orange), (phone, phone), (apple, orange), (apple, phone), (apple, apple), (and_, an))
+    assert [round(explanation["scaled"][pair], 2) for pair in pairs] == [5.20, 9.24, 3.46, 4.62, 4.62, 3.46]
+
+
+def test_w12_linear_maps_change_similarities_and_values_are_weighted_as_in_w4() -> None:
+    explanation = explain("W12")
+    before, fruit, technology = (
+        explanation[f"cos{name}"] for name in ("", " after M (fruit)", " after M (technology)")
+    )
+    orange, phone, apple = range(3)
+    assert before[apple, orange] == pytest.approx(before[apple, phone])
+    assert fruit[apple, orange] > 0.9 > 0.3 > fruit[apple, phone] and technology[apple, phone] > 0.9
+    assert np.array_equal(explanation["weights"], explain("W4")["by softmax"])
+    assert explanation["y"] == pytest.approx(explanation["weights"] @ explanation["V"])
+
+
+def test_w13_a_layer_gives_the_numbers_of_the_slide_and_one_head_does_not() -> None:
+    explanation = explain("W13")
+    assert explanation["layer(X)"] == pytest.approx(explanation["A(X) (slide)"])
+    assert explanation["layer(X)"].tolist() == [[6, 7, 8, 9]] and explanation["layer(X′)"].tolist() == [[9, 8, 7, 6]]
+    closest = explanation["closest head"][0]
+    assert np.abs(closest - [6, 7, 8, 9]).max() > 0.5 and (np.diff(closest, 2) < 0).all()
+
+
 def test_w10_the_adjective_moves_behind_its_noun() -> None:
     explanation = explain("W10")
     gold = dict(zip(explanation.steps[1].tables[0].rows, explanation["gold"].tolist(), strict=True))
@@ -131,6 +160,66 @@ def test_s9_masking_equals_growing_keys_and_s18_a_cache_equals_recomputing() -> 
     cache = explain("S18")["word"]
     assert cache[:, 3].max() < 1e-12
     assert cache[:, 2].tolist() == [8, 16, 24, 32] and cache[:, 1].tolist() == [1, 2, 3, 4]
+
+
+def test_p16_attention_becomes_the_table_as_the_scale_grows() -> None:
+    explanation = explain("P16")
+    assert explanation["by hardmax"] == 530 and explanation["by softmax"] > 535
+    values = explanation["scale"][:, -1].astype(float)
+    assert (np.diff(values) <= 0).all() and values[-1] == 530
+    assert explanation["hard"].tolist() == [[0, 1, 0]]
+    assert 460 < explanation["turquoise, by softmax"] < 530 == explanation["turquoise, by hardmax"]
+
+
+def test_p19_pre_and_post_norm() -> None:
+    explanation = explain("P19")
+    assert explanation["mean"][:, 2] == pytest.approx(np.zeros(3), abs=1e-5)
+    assert explanation["length"][:, 2] == pytest.approx(np.full(3, 2.0), abs=1e-4)
+    assert (explanation["mean"][:, 1] > 1).all()
+    dropped, kept = explanation["after dropout"], explanation["FFN(X)"]
+    assert (dropped == 0).any() and dropped[dropped != 0] == pytest.approx(kept[dropped != 0] / 0.75)
+
+
+def test_p20_one_step_and_p5_the_sum_over_the_sentence() -> None:
+    step = explain("P20")
+    scores = step["H"] @ step["h_t"][0]
+    weights = np.exp(scores) / np.exp(scores).sum()
+    assert step["α"][0] == pytest.approx(weights) and step["c_t"][0] == pytest.approx(weights @ step["H"])
+    logits = step["W"] @ step["[c ; h]"][0]
+    assert step["−log p"] == pytest.approx(np.log(np.exp(logits).sum()) - logits[1])
+    nll = explain("P5")
+    assert nll["NLL"] == pytest.approx(-np.log(0.054)) and nll["P(y)"] == pytest.approx(0.054)
+
+
+def test_p24_other_matrices_with_the_same_product_give_the_same_scores() -> None:
+    explanation = explain("P24")
+    x, b = explanation["X"], explanation["W_Q"] @ explanation["W_K"].T
+    assert explanation["scores"] == pytest.approx(x @ b @ x.T)
+    assert explanation["W_Q′"] @ explanation["W_K′"].T == pytest.approx(b)
+    assert not np.allclose(explanation["W_Q′"], explanation["W_Q"])
+
+
+def test_p25_a_rotation_moves_every_position() -> None:
+    explanation = explain("P25")
+    m = explanation["M_3"]
+    assert m @ m.T == pytest.approx(np.eye(4)) and explanation["PE(pos)"] @ m.T == pytest.approx(
+        explanation["PE(pos + k)"]
+    )
+    products = explanation["PE · PE"]
+    assert all(np.diag(products, k) == pytest.approx(products[0, k]) for k in range(6))
+
+
+def test_p27_pooling_gives_one_vector_for_any_number_of_words() -> None:
+    explanation = explain("P27")
+    assert explanation["y"].shape == (1, 3)
+    assert explanation["y"][0] == pytest.approx(explanation["α"][0] @ explanation["X"])
+    assert explanation["α"][0, 2:].sum() < 0.2
+
+
+def test_notes_say_where_slides_are_off() -> None:
+    notes = {name: " ".join(explain(name).notes) for name in ("W5", "W7", "S7", "P6")}
+    assert "four words" in notes["W5"] and "“love”" in notes["W7"]
+    assert "XᵀX" in notes["S7"] and "256:4000, which peaks at 0.00099" in notes["P6"]
 
 
 def test_p9_merges_end_with_the_pieces_of_the_tokenizer() -> None:

@@ -17,18 +17,22 @@ from regard.explain.explanation import (
 )
 from regard.explain.formula import (
     ATTENTION,
-    DIVIDE_BY_SUM,
     OUTPUT,
     SCALED_SCORES,
     SOFTMAX,
-    UNNORMALISED,
-    Formula,
     expr,
     power,
     sub,
 )
 from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import format_number
+from regard.explain.score_steps import (
+    NORMALISATIONS,
+    RNN_EQUATIONS,
+    SCORES_OF_PRODUCTS,
+    masked_scores,
+    score_step,
+)
 from regard.models.protocols import AttentionModule
 from regard.models.record import HeadRecord
 from regard.nn.attention import attend, attend_fused
@@ -36,32 +40,25 @@ from regard.nn.normalise import NORMALISERS, softmax
 from regard.nn.scores import Dot, ScaledDot
 
 _W = ((2, 2, 0, 1), (4, 2, 3, 1), (0, 2, 4, 1), (1, 4, 2, 1))
-_X = ((1, 2, 3, 4), (3, 2, 1, 3), (0, 1, 1, 4))
+LECTURE_X = ((1, 2, 3, 4), (3, 2, 1, 3), (0, 1, 1, 4))
 _SLIDE_QUERY = (10, 18, 15, 19)
 PLOT_AXES = ("attended to", "attending")
+_SLIDE_NOTES = (
+    "The slide speaks of four words but gives three vectors.",
+    "The slide does not give the matrix for the values; here it is the same W.",
+)
 _MAX_IN_RESULT = 12  # tokens whose largest weight the result names
 
 _PRODUCTS = expr("Q", power("K", "T"))
-_PLAIN_SCORES = expr("E = Q", power("K", "T"))
-_SCORE_STEPS: dict[str, tuple[str, Formula | None]] = {
-    "dot": ("The dot products are the scores.", _PLAIN_SCORES),
-    "linear": ("The dot products are the scores; q and k have already gone through the feature map.", _PLAIN_SCORES),
-    "scaled-dot": ("Divide by the square root of the width of the head.", SCALED_SCORES),
-}
-NORMALISE_STEPS = {
-    "softmax": ("Softmax turns the scores into weights.", SOFTMAX),
-    "sum": ("Dividing each row by its sum gives the weights.", DIVIDE_BY_SUM),
-    "none": ("This model does not normalise: its scores are its weights.", UNNORMALISED),
-}
 
 
 def explain_attention() -> Explanation:
-    w, x = (torch.tensor(values, dtype=torch.float64) for values in (_W, _X))
+    w, x = (torch.tensor(values, dtype=torch.float64) for values in (_W, LECTURE_X))
     q = k = v = x @ w.T
     products, scores = Dot()(q, k), ScaledDot()(q, k)
     weights = softmax(scores, None)
     y, words, columns = weights @ v, ("x₁", "x₂", "x₃"), column_numbers(x)
-    example = " + ".join(f"{a} · {b}" for a, b in zip(_W[1], _X[0], strict=True))
+    example = " + ".join(f"{a} · {b}" for a, b in zip(_W[1], LECTURE_X[0], strict=True))
     projections = expr(sub("q", "i"), "= W", sub("x", "i"), ",", sub("k", "j"), "= W", sub("x", "j"))
     mixture = " + ".join(f"{a:.3f} v{i}" for a, i in zip(weights[0].tolist(), "₁₂₃", strict=True))
     return Explanation(
@@ -93,7 +90,7 @@ def explain_attention() -> Explanation:
         ),
         f"q₁ · k₂ = {format_number(float(products[0, 1]))}, and y₁ = {mixture}: when scores differ this much, one word "
         "gets all the weight.",
-        (_slide_correction(q[0], k[1]), "The slide does not give the matrix for the values; here it is the same W."),
+        (_slide_correction(q[0], k[1]), *_SLIDE_NOTES),
         GridPlot(weights.numpy(), *PLOT_AXES, words, words),
     )
 
@@ -112,17 +109,13 @@ def explain_attention_on_model(model_input: ModelInput) -> Explanation:
     scores, mask = torch.from_numpy(head.scores), torch.from_numpy(head.mask)
     weights = NORMALISERS[module.normalise](scores, mask)
     largest = [f"{row} → {columns[w.argmax()]} ({w.max():.2f})" for row, w in zip(rows, head.weights, strict=True)]
-    sides = (("q", head.q, rows), ("k", head.k, columns), ("v", head.v, columns))
     return Explanation(
         f"One attention head ({head.kind}, layer {head.layer}, head {head.head}): {model_input.short_text}",
         (
-            step(
-                f"The queries, keys and values of this head, of width {head.v.shape[1]}.",
-                *(matrix(name, x, tokens, column_numbers(x)) for name, x, tokens in sides),
-            ),
+            _query_step(head, module, rows, columns),
             *_score_steps(head, module, rows, columns),
             step(
-                *NORMALISE_STEPS[module.normalise],
+                *NORMALISATIONS[module.normalise],
                 None if mask.all() else masked_scores(scores, mask, module.normalise, rows, columns),
                 matrix("weights", head.weights, rows, columns),
                 max_difference(weights, head.weights, "largest difference from the model's own weights"),
@@ -133,6 +126,7 @@ def explain_attention_on_model(model_input: ModelInput) -> Explanation:
                 matrix("output", head.output, rows, column_numbers(head.output)),
                 _difference_from_fused(head, module),
             ),
+            *_use_steps(module),
         ),
         f"The largest weight of each token: {', '.join(largest[:_MAX_IN_RESULT])}"
         f"{' …' if len(largest) > _MAX_IN_RESULT else '.'}",
@@ -140,24 +134,36 @@ def explain_attention_on_model(model_input: ModelInput) -> Explanation:
     )
 
 
-def masked_scores(scores: Tensor, mask: Tensor, normalise: str, rows: Sequence[str], columns: Sequence[str]) -> Table:
-    """Return the scores with −∞ (or 0 if there is no softmax) where the mask forbids attention."""
-    hidden = scores.masked_fill(~mask, -torch.inf if normalise == "softmax" else 0.0)
-    return matrix("masked scores", hidden, rows, columns)
+def _query_step(head: HeadRecord, module: AttentionModule, rows: Sequence[str], columns: Sequence[str]) -> Step:
+    """Show queries, keys and values; of an RNN decoder, say what its queries are."""
+    sides = (("q", head.q, rows), ("k", head.k, columns), ("v", head.v, columns))
+    tables = [matrix(name, x, tokens, column_numbers(x)) for name, x, tokens in sides]
+    if equations := RNN_EQUATIONS.get(module.context):
+        return step(equations.query_text, equations.query, *tables)
+    return step(f"The queries, keys and values of this head{_describe_widths(head)}.", *tables)
+
+
+def _describe_widths(head: HeadRecord) -> str:
+    d_k, d_v = head.k.shape[1], head.v.shape[1]
+    return f", of width {d_v}" if d_k == d_v else f": queries and keys of width {d_k}, values of width {d_v}"
+
+
+def _use_steps(module: AttentionModule) -> list[Step]:
+    """Say what an RNN decoder does with the context vector; nothing for other models."""
+    equations = RNN_EQUATIONS.get(module.context)
+    if equations is None:
+        return []
+    return [step(f"{equations.use_text} (`regard explain seq2seq-step` goes on from here.)", equations.use)]
 
 
 def _score_steps(head: HeadRecord, module: AttentionModule, rows: Sequence[str], columns: Sequence[str]) -> list[Step]:
-    """Show the dot products, if queries and keys have the same width, and the model's scores."""
+    """Show the dot products, if the scores are computed from them, and the model's scores."""
     q, k = torch.from_numpy(head.q), torch.from_numpy(head.k)
     steps = []
-    if q.shape[1] == k.shape[1]:
+    if module.score_name in SCORES_OF_PRODUCTS:
         products = matrix("q · k", Dot()(q, k), rows, columns)
         steps.append(step("The dot product of every query with every key.", _PRODUCTS, products))
-    if module.score_bias == "alibi":
-        text, formula = "The scaled dot products, minus the ALiBi penalty for distance.", None
-    else:
-        text, formula = _SCORE_STEPS.get(module.score_name, (f"The {module.score_name} scores of this model.", None))
-    return [*steps, step(text, formula, matrix("scores", head.scores, rows, columns))]
+    return [*steps, score_step(module, matrix("scores", head.scores, rows, columns))]
 
 
 def _difference_from_fused(head: HeadRecord, module: AttentionModule) -> Table | None:

@@ -13,7 +13,6 @@ from regard.explain.lecture_table import TOKENS, LectureTable, join_tokens
 from regard.explain.model_input import ModelInput
 from regard.explain.number_format import format_number
 from regard.search.decode import DecodeConfig
-from regard.text.labels import token_labels
 from regard.text.vocab import BOS, EOS, SPECIALS
 
 MAX_STEPS = 12  # that are shown
@@ -49,15 +48,13 @@ class DecodeSetup:
         config = config.model_copy(update={"n_best": 1, "sampling": None, **options})
         tokenizer = pipeline.tgt_tokenizer
 
-        def format_token(i: int) -> str:
-            return SPECIALS[i] if i < len(SPECIALS) else token_labels(tokenizer.tokens([i, i]))[0]
-
         def format_hypothesis(ids: Sequence[int]) -> str:
             text = tokenizer.decode(ids).replace("\n", "↵")
             text = f"{text} {SPECIALS[EOS]}".lstrip() if EOS in ids else text
             return text if len(text) <= _MAX_CHARACTERS else "…" + text[-_MAX_CHARACTERS:]
 
-        return cls(model_input.model, model_input.encoded.batch(), prefix, config, format_token, format_hypothesis)
+        batch, format_token = model_input.encoded.batch(), model_input.output_label
+        return cls(model_input.model, batch, prefix, config, format_token, format_hypothesis)
 
     @torch.no_grad()
     def score_at_once(self, ids: Sequence[int]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Self-attention does not know the order of its words: permuted words give permuted outputs (W9, P3)."""
+"""Self-attention does not know the order of its words: permuted words give permuted outputs (W9, W13, P3)."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from regard.explain.explanation import Explanation, Step, column_numbers, matrix
 from regard.explain.formula import apply, brackets, expr, power
 from regard.explain.model_input import ModelInput
 from regard.explain.number_format import format_number
+from regard.explain.printed_equivariance import printed_steps
 from regard.models.stack import StackDecoder, StackEncoder
 from regard.nn.attention import AttentionTrace, SelfAttention, attend_traced
 from regard.nn.feedforward import make_feed_forward
@@ -46,6 +47,7 @@ def explain_equivariance() -> Explanation:
                 "A causal mask breaks the rule: later words are hidden, so the order matters.",
                 max_difference(masked_permuted, p @ masked, "largest difference with a mask"),
             ),
+            *printed_steps(),
         ),
         f"A(PX) = P A(X) up to rounding ({_format_difference(permuted.output, p @ original.output)}); with a mask they "
         f"differ by {_format_difference(masked_permuted, p @ masked)}. Without positions “I love you” and “you love I” "

@@ -63,9 +63,8 @@ def explain_smoothing_on_model(model_input: ModelInput) -> Explanation:
     y, losses, nlls = _targets_and_losses(logits, targets, alpha)
     loss, nll = smoothed_cross_entropy(logits[None], targets[None], alpha)
     true_target, other_target = float(y[0, targets[0]]), alpha / logits.shape[-1]
-    output = model_input.pipeline.tgt_tokenizer.decode(model_input.output_ids)
     return Explanation(
-        f"Label smoothing over the model's vocabulary: {output}",
+        f"Label smoothing over the model's vocabulary: {model_input.output_text}",
         (
             step(
                 f"α = {alpha:g} and K = {logits.shape[-1]:,} tokens.",

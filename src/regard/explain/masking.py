@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from regard.explain.attention import NORMALISE_STEPS, PLOT_AXES, masked_scores
+from regard.explain.attention import PLOT_AXES
 from regard.explain.explanation import Explanation, GridPlot, Step, column_numbers, matrix, max_difference, step
 from regard.explain.formula import OUTPUT, apply, expr, sub
 from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import format_number
+from regard.explain.score_steps import NORMALISATIONS, masked_scores
 from regard.nn.attention import AttentionTrace, attend, attend_traced
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
@@ -61,7 +62,7 @@ def _mask_steps(
 ) -> list[Step]:
     """Show the masked computation, and `growing`, the outputs computed word by word with a growing set of keys."""
     numbers, n_masked = column_numbers(growing), int((~trace.mask).sum())
-    text, formula = NORMALISE_STEPS[normalise]
+    text, formula = NORMALISATIONS[normalise]
     return [
         step("The score of every query with every key.", matrix("scores", trace.scores, rows, columns)),
         step(

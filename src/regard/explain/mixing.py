@@ -51,7 +51,7 @@ def explain_mixing() -> Explanation:
     )
 
 
-def _slide_corrections(rounded: Tensor, by_sum: AttentionTrace, by_softmax: AttentionTrace) -> tuple[str, str]:
+def _slide_corrections(rounded: Tensor, by_sum: AttentionTrace, by_softmax: AttentionTrace) -> tuple[str, ...]:
     """Notes on numbers that are wrong on the slides"""
     slide = " and ".join(map(str, _SLIDE_BY_SUM))
     with_rounding, exact = (
@@ -63,6 +63,8 @@ def _slide_corrections(rounded: Tensor, by_sum: AttentionTrace, by_softmax: Atte
         f"to two decimals, and {exact} without rounding.",
         f"By softmax, a slide shows {', '.join(map(str, _SLIDE_BY_SOFTMAX))} for And, which add up to "
         f"{format_number(sum(_SLIDE_BY_SOFTMAX))} instead of 1; the correct weights are {correct}.",
+        "A slide writes softmax(XXᵀ)X for X with words as columns; with columns the similarities are XᵀX, and the new "
+        "vectors are X softmax(XᵀX), softmax per column. With words as rows, as here, XXᵀ is right.",
     )
 
 

@@ -38,13 +38,26 @@ class ModelInput:
     """Kind of attention; None: the pipeline's default"""
     layer: int = 0
     head: int = 0
+    target: str | None = None
+    """The reference that the model is forced to generate; None: its own output"""
+    step: int = 0
+    """The step of decoding"""
 
     @classmethod
-    def load(cls, folder: Path, text: str | None, kind: str | None, layer: int, head: int) -> "ModelInput":
+    def load(
+        cls,
+        folder: Path,
+        text: str | None,
+        kind: str | None,
+        layer: int,
+        head: int,
+        target: str | None = None,
+        step: int = 0,
+    ) -> "ModelInput":
         pipeline = load(folder, device="cpu")
         if pipeline.noun == "captioner":
             raise UserError(f"{folder}: this model reads images; explain takes a model that reads text")
-        return cls(folder, pipeline, text, kind, layer, head)
+        return cls(folder, pipeline, text, kind, layer, head, target, step)
 
     @property
     def short_text(self) -> str:
@@ -84,8 +97,8 @@ class ModelInput:
 
     @cached_property
     def target_ids(self) -> list[int]:
-        """Ids of the output, with EOS if the model generates one; of a language model, those of the text itself"""
-        return self.pipeline.target_ids(self.encoded)
+        """Ids of the reference or of the output, with EOS if the model generates one; of a language model, the text"""
+        return self.pipeline.target_ids(self.encoded, self.target)
 
     @property
     def output_ids(self) -> list[int]:
@@ -93,9 +106,24 @@ class ModelInput:
         return [i for i in self.target_ids if i != EOS]
 
     @property
+    def output_text(self) -> str:
+        return self.pipeline.tgt_tokenizer.decode(self.output_ids)
+
+    def output_label(self, token: int) -> str:
+        """Return the label of a token of the output vocabulary."""
+        if token < len(SPECIALS):
+            return SPECIALS[token]
+        return token_labels(self.pipeline.tgt_tokenizer.tokens([token]))[0]
+
+    @property
     def target_labels(self) -> tuple[str, ...]:
         """Labels of the tokens of the output"""
         return unique_labels(_token_names(self.batch.tgt_out, self.pipeline.tgt_tokenizer))
+
+    @property
+    def read_labels(self) -> tuple[str, ...]:
+        """Labels of the tokens that the decoder reads: BOS and all of the output but the last"""
+        return unique_labels(_token_names(self.batch.tgt_in, self.pipeline.tgt_tokenizer))
 
     @cached_property
     def batch(self) -> Batch:

@@ -50,7 +50,11 @@ def explain_positions() -> Explanation:
         ),
         f"Position 0 is {rows[0]}, position 1 is {rows[1]}, position 2 is {rows[2]}. Without positions “I love you” "
         "and “you love I” give the same set of outputs; with positions they do not.",
-        (f"A slide shows zeros for position 0; but cos 0 = 1, so it is {rows[0]}.",),
+        (
+            f"A slide shows zeros for position 0; but cos 0 = 1, so it is {rows[0]}.",
+            "For “love”, a slide divides by 10000^(2/4) in the first pair of dimensions too; there the divisor is "
+            f"10000^0 = 1, so position 1 starts with sin 1 and cos 1: {rows[1]}.",
+        ),
         GridPlot(plotted, "dimension", "position", limits=(-1.0, 1.0)),
     )
 

@@ -1,13 +1,14 @@
-"""An explanation as HTML without scripts: a stand-alone page, or the part of a page that a notebook shows."""
+"""Explanations as HTML without scripts: stand-alone pages, or the part of a page that a notebook shows."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
 from regard.explain.explanation import Explanation, Step, Table
 from regard.explain.formula import Formula
 from regard.explain.number_format import format_cells, omission_note, text_columns
 from regard.explain.plot import plot_figure, plot_svg
+from regard.explain.worked_lecture import WorkedSubject
 from regard.visualize.figure import figure_image_html, has_matplotlib
 
 _MAX_COLUMNS = 24  # of a table; wide tables scroll sideways
@@ -20,6 +21,10 @@ _STYLE = """
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 52rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
+h2 { font-size: 1.3rem; margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+h3 { font-size: 1.1rem; }
+a { color: var(--mark); }
+pre { background: var(--soft); padding: .5rem .8rem; overflow-x: auto; }
 ol { padding-left: 1.4rem; }
 li { margin: 1.4rem 0; }
 math[display=block] { margin: .6rem 0; padding: .2rem 0; overflow-x: auto; overflow-y: hidden; font-size: 1.1rem; }
@@ -41,22 +46,48 @@ figure svg { max-width: 100%; height: auto; display: block; margin: auto; }
 
 def render_html(explanation: Explanation) -> str:
     """Return a stand-alone page, for light and dark mode and any width."""
-    title = escape(explanation.title)
+    return _page_html(explanation.title, [f"<h1>{escape(explanation.title)}</h1>", *_explanation_html(explanation)])
+
+
+def render_lecture_html(title: str, worked: Iterable[WorkedSubject]) -> str:
+    """Return a stand-alone page of a whole lecture, with a list of its subjects at the top."""
+    parts = list(worked)
+    links = (f'<a href="#s{part.number}">{escape(part.heading)}</a><br/>' for part in parts)
+    return _page_html(title, [f"<h1>{escape(title)}</h1>", "<p>", *links, "</p>", *map(_subject_html, parts)])
+
+
+def _page_html(title: str, body: Sequence[str]) -> str:
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8"/>',
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{title}</h1>",
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+        *body,
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _subject_html(part: WorkedSubject) -> str:
+    commands = "\n".join(escape(command) for command in part.subject.commands)
+    parts = [f'<h2 id="s{part.number}">{escape(part.heading)}</h2>', f"<pre>{commands}</pre>"]
+    if part.note:
+        parts.append(f'<p class="note">Note: {_prose_html(part.note)}</p>')
+    if part.explanation:
+        parts += [f"<h3>{escape(part.explanation.title)}</h3>", *_explanation_html(part.explanation)]
+    return "\n".join(parts)
+
+
+def _explanation_html(explanation: Explanation) -> list[str]:
+    """Return an explanation without its title."""
+    return [
         "<ol>",
         *("".join(_step_html(step, _formula_html)) for step in explanation.steps),
         "</ol>",
         f'<p class="result">{_prose_html(explanation.result)}</p>',
         *_plot_html(explanation),
         *(f'<p class="note">Note: {_prose_html(note)}</p>' for note in explanation.notes),
-        "</body></html>\n",
     ]
-    return "\n".join(parts)
 
 
 def render_fragment(explanation: Explanation) -> str:

@@ -1,12 +1,13 @@
 """An explanation for a terminal: sentences, formulas in Unicode, aligned tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from rich.cells import cell_len
 
 from regard.explain.explanation import Explanation, Step, Table
 from regard.explain.number_format import format_cells, omission_note, text_columns
+from regard.explain.worked_lecture import WorkedSubject
 
 WIDTH = 96
 _INDENT = "   "
@@ -21,6 +22,17 @@ def render_text(explanation: Explanation) -> str:
     for note in explanation.notes:
         lines += ["", *_wrap(note, "Note: ", _INDENT)]
     return "\n".join(lines)
+
+
+def render_lecture_text(worked: Iterable[WorkedSubject]) -> Iterator[str]:
+    """Yield each subject of a lecture as it is worked through: its heading, its commands and its explanation."""
+    for part in worked:
+        lines = [f"━━ {part.heading}", *(f"{_INDENT}{command}" for command in part.subject.commands)]
+        if part.note:
+            lines += ["", *_wrap(part.note, "Note: ", _INDENT)]
+        if part.explanation:
+            lines += ["", render_text(part.explanation)]
+        yield "\n".join([*lines, "", ""])
 
 
 def _formula_and_tables(step: Step) -> Iterator[str]:

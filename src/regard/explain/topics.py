@@ -7,17 +7,26 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.explain.attention import explain_attention, explain_attention_on_model
 from regard.explain.beam import explain_beam, explain_beam_on_model
+from regard.explain.block import explain_block, explain_block_on_model
 from regard.explain.bpe import explain_bpe, explain_bpe_on_model
 from regard.explain.equivariance import explain_equivariance, explain_equivariance_on_model
 from regard.explain.explanation import Explanation
+from regard.explain.geometry import explain_geometry, explain_geometry_on_model
 from regard.explain.greedy import explain_greedy, explain_greedy_on_model
 from regard.explain.heads import explain_heads, explain_heads_on_model
 from regard.explain.kv_cache import explain_cache, explain_cache_on_model
 from regard.explain.label_smoothing import explain_smoothing, explain_smoothing_on_model
+from regard.explain.linear_maps import explain_linear_maps, explain_linear_maps_on_model
+from regard.explain.lookup import explain_lookup, explain_lookup_on_model
 from regard.explain.masking import explain_masking, explain_masking_on_model
 from regard.explain.mixing import explain_mixing, explain_mixing_on_model
 from regard.explain.model_input import ModelInput
+from regard.explain.nll import explain_nll, explain_nll_on_model
+from regard.explain.offsets import explain_offsets, explain_offsets_on_model
+from regard.explain.pooling import explain_pooling, explain_pooling_on_model
 from regard.explain.positions import explain_positions, explain_positions_on_model
+from regard.explain.quadratic_form import explain_quadratic_form, explain_quadratic_form_on_model
+from regard.explain.seq2seq_step import explain_seq2seq_step, explain_seq2seq_step_on_model
 from regard.explain.shapes import explain_shapes, explain_shapes_on_model
 from regard.explain.similarity import explain_cosine, explain_cosine_on_model, explain_dot, explain_dot_on_model
 from regard.explain.translation import explain_translation, explain_translation_on_model
@@ -41,21 +50,76 @@ TOPICS = (
     Topic(
         "cosine", ("W2",), "how similar two vectors are, whatever their length", explain_cosine, explain_cosine_on_model
     ),
-    Topic("mixing", ("W3", "W4"), "a word becomes a mixture of its sentence", explain_mixing, explain_mixing_on_model),
     Topic(
-        "attention", ("W5",), "queries, keys, scores, weights, output", explain_attention, explain_attention_on_model
+        "geometry",
+        ("W11",),
+        "projection, cosine, scaled dot product",
+        explain_geometry,
+        explain_geometry_on_model,
+    ),
+    Topic(
+        "mixing",
+        ("W3", "W4", "S7"),
+        "a word becomes a mixture of its sentence",
+        explain_mixing,
+        explain_mixing_on_model,
+    ),
+    Topic(
+        "linear-maps",
+        ("W12",),
+        "linear maps change which words are similar",
+        explain_linear_maps,
+        explain_linear_maps_on_model,
+    ),
+    Topic(
+        "attention",
+        ("W5", "S8"),
+        "queries, keys, scores, weights, output",
+        explain_attention,
+        explain_attention_on_model,
+    ),
+    Topic(
+        "lookup",
+        ("P16", "P17", "S6"),
+        "a look-up table, hard or soft",
+        explain_lookup,
+        explain_lookup_on_model,
+    ),
+    Topic(
+        "quadratic-form",
+        ("P24",),
+        "only the product of W_Q and W_K matters",
+        explain_quadratic_form,
+        explain_quadratic_form_on_model,
     ),
     Topic("masking", ("S9",), "no word sees the words after it", explain_masking, explain_masking_on_model),
     Topic("shapes", ("W6",), "the shapes of all matrices", explain_shapes, explain_shapes_on_model),
     Topic("heads", ("S10",), "several heads in parallel", explain_heads, explain_heads_on_model),
     Topic("positions", ("W7", "P1"), "where a word is in its sentence", explain_positions, explain_positions_on_model),
+    Topic("offsets", ("P25",), "a distance is a rotation of positions", explain_offsets, explain_offsets_on_model),
     Topic(
         "equivariance",
-        ("W9", "P3"),
+        ("W9", "W13", "P3"),
         "permuted words give permuted outputs",
         explain_equivariance,
         explain_equivariance_on_model,
     ),
+    Topic(
+        "block",
+        ("P19", "P4", "P8"),
+        "LayerNorm, attention, residual, feed-forward",
+        explain_block,
+        explain_block_on_model,
+    ),
+    Topic(
+        "seq2seq-step",
+        ("P20", "S1", "S2", "S3"),
+        "one step of the RNN translator, to −log p",
+        explain_seq2seq_step,
+        explain_seq2seq_step_on_model,
+    ),
+    Topic("nll", ("P5", "P20"), "−log p of every reference word", explain_nll, explain_nll_on_model),
+    Topic("pooling", ("P27",), "one vector for a set of any size", explain_pooling, explain_pooling_on_model),
     Topic(
         "translation",
         ("W10",),
@@ -94,10 +158,13 @@ def explain_topic(
     kind: str | None = None,
     layer: int = 0,
     head: int = 0,
+    target: str | None = None,
+    step: int = 0,
 ) -> Explanation:
     """Work through a topic step by step: with the lecture's numbers, or with a model directory and a sentence.
 
-    `kind`, `layer` and `head` choose the attention of the model. Notebooks show the result with formulas and tables.
+    `kind`, `layer` and `head` choose the attention of the model, `step` the step of decoding; `target` is a reference
+    in place of the model's own output. Notebooks show the result with formulas and tables.
 
     >>> explanation = regard.explain_topic("attention")
     >>> float(explanation["q₁ · k₂"][0, 0])
@@ -108,10 +175,12 @@ def explain_topic(
     """
     topic = find_topic(name)
     if model is None:
-        if text is not None or kind is not None or layer or head:
-            raise UserError("text, kind, layer and head have no effect without a model; give its directory")
+        if text is not None or kind is not None or target is not None or layer or head or step:
+            raise UserError(
+                "text, target, kind, layer, head and step have no effect without a model; give its directory"
+            )
         return topic.explain_lecture()
-    return topic.explain_model(ModelInput.load(Path(model), text, kind, layer, head))
+    return topic.explain_model(ModelInput.load(Path(model), text, kind, layer, head, target, step))
 
 
 def list_topics() -> str:

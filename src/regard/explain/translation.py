@@ -43,7 +43,7 @@ def explain_translation_on_model(model_input: ModelInput) -> Explanation:
     if pipeline.noun != "translator":
         raise UserError("this model does not translate; give --model the directory of a translator")
     encoded = pipeline.encode(text)
-    target_ids = pipeline.target_ids(encoded)
+    target_ids = pipeline.target_ids(encoded, model_input.target)
     _, record = pipeline.trace(encoded, target_ids)
     translation = pipeline.output_text(text, target_ids)
     if not record.cross.size:

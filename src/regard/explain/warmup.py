@@ -7,6 +7,7 @@ from regard.explain.number_format import format_number
 from regard.train.optim import OptimConfig, learning_rate
 
 _D_MODEL, _WARMUPS, _LAST_UPDATE = 512, (4000, 8000), 20_000
+_THIRD_CURVE = (256, 4000)  # d_model, warm-up
 _N_POINTS = 400  # of a curve
 _PLOT_AXES = ("update", "learning rate")
 _MINIMUM = apply("min", power("step", "−½"), expr("step ·", power("warmup", "−3/2")))
@@ -43,9 +44,17 @@ def explain_warmup() -> Explanation:
         ),
         f"{'; '.join(f'{label} peaks at {peak:.6f}' for label, peak in peaks.items())}. Doubling the warm-up makes the "
         f"peak {format_number(first / second)} times lower.",
-        plot=LinePlot(
-            {label: _curve(config, _LAST_UPDATE, _D_MODEL) for label, config in configs.items()}, *_PLOT_AXES
-        ),
+        (_third_curve_note(),),
+        LinePlot({label: _curve(config, _LAST_UPDATE, _D_MODEL) for label, config in configs.items()}, *_PLOT_AXES),
+    )
+
+
+def _third_curve_note() -> str:
+    d_model, warmup = _THIRD_CURVE
+    peak = learning_rate(OptimConfig(warmup=warmup), warmup, _LAST_UPDATE, d_model)
+    return (
+        f"The axis of the slide's plot reaches 0.0010, higher than both curves; a third curve may have been "
+        f"{d_model}:{warmup}, which peaks at {peak:.5f}."
     )
 
 
