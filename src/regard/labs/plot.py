@@ -8,7 +8,8 @@ from regard.labs.result import ArrowPanel, BarPanel, LabResult, LinePanel, Matri
 from regard.visualize.figure import has_matplotlib, new_figure, save_figure
 
 _HEIGHT = 3.6
-_MARKERS = "osD^"
+_MARKERS = "osD^v"
+_MAX_TICKS = 12
 _WIDTHS: dict[type[Panel], float] = {LinePanel: 4.2, BarPanel: 5.0, MatrixPanel: 3.4, ArrowPanel: 4.8}
 
 
@@ -40,7 +41,8 @@ def _draw_lines(axes: Any, panel: LinePanel) -> None:
         axes.plot(panel.xs, scaled, label=name, **style)
     for axis in panel.log:
         axes.set(**{f"{axis}scale": "log"})
-    axes.set_xticks(panel.xs, [f"{x:g}" for x in panel.xs])
+    ticks = panel.xs[:: 1 + len(panel.xs) // _MAX_TICKS]
+    axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     if "x" in panel.log:
         axes.set_xticks([], minor=True)
     if panel.percent:
