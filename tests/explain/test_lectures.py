@@ -111,7 +111,7 @@ def test_w9_every_line_of_the_proof_holds() -> None:
 
 def test_w11_projection_and_the_scaled_dot_product() -> None:
     explanation = explain("W11")
-    assert explanation["x_p"].tolist() == [[0, 2, 0]] and explanation["x_o"].tolist() == [[2, 0, 0]]
+    assert explanation["xₚ"].tolist() == [[0, 2, 0]] and explanation["xₒ"].tolist() == [[2, 0, 0]]
     assert explanation["cos(x, y)"] == pytest.approx(2**-0.5)
     orange, phone, apple, and_, an = range(5)
     pairs = ((orange, orange), (phone, phone), (apple, orange), (apple, phone), (apple, apple), (and_, an))
@@ -182,9 +182,9 @@ def test_p19_pre_and_post_norm() -> None:
 
 def test_p20_one_step_and_p5_the_sum_over_the_sentence() -> None:
     step = explain("P20")
-    scores = step["H"] @ step["h_t"][0]
+    scores = step["H"] @ step["hₜ"][0]
     weights = np.exp(scores) / np.exp(scores).sum()
-    assert step["α"][0] == pytest.approx(weights) and step["c_t"][0] == pytest.approx(weights @ step["H"])
+    assert step["α"][0] == pytest.approx(weights) and step["cₜ"][0] == pytest.approx(weights @ step["H"])
     logits = step["W"] @ step["[c ; h]"][0]
     assert step["−log p"] == pytest.approx(np.log(np.exp(logits).sum()) - logits[1])
     nll = explain("P5")
@@ -201,7 +201,7 @@ def test_p24_other_matrices_with_the_same_product_give_the_same_scores() -> None
 
 def test_p25_a_rotation_moves_every_position() -> None:
     explanation = explain("P25")
-    m = explanation["M_3"]
+    m = explanation["Mₖ"]
     assert m @ m.T == pytest.approx(np.eye(4)) and explanation["PE(pos)"] @ m.T == pytest.approx(
         explanation["PE(pos + k)"]
     )

@@ -109,8 +109,8 @@ def test_scores_and_weights_are_described_as_the_model_computes_them(model_folde
         ("bilinear", "eᵢⱼ = qᵢᵀ W kⱼ", "αᵢ = 1 if i = argmaxⱼ eⱼ, otherwise 0"),
         ("additive", "eᵢⱼ = vᵀ tanh(W_q qᵢ + Wₖ kⱼ + b)", "αᵢ = exp(eᵢ) / (Σⱼ exp(eⱼ))"),
         ("location", "eᵢⱼ = (W qᵢ + b)ⱼ", "αᵢ = exp(eᵢ) / (Σⱼ exp(eⱼ))"),
-        ("location, L_max", "eᵢⱼ = log softmax(W qᵢ + b)ⱼ", "αᵢ = exp(eᵢ)"),
-        ("local", "eᵢⱼ = log softmax(sᵢ)ⱼ − (j − pᵢ)² / (2 σ²)", "αᵢ = exp(eᵢ)"),
+        ("location, L_max", "eᵢⱼ = log(softmax(W qᵢ + b)ⱼ)", "αᵢ = exp(eᵢ)"),
+        ("local", "eᵢⱼ = log(softmax(sᵢ)ⱼ) − (j − pᵢ)² / (2 σ²)", "αᵢ = exp(eᵢ)"),
     ],
 )
 def test_every_score_shows_its_formula(model_folders: dict[str, Path], name: str, score: str, normalised: str) -> None:
@@ -142,7 +142,7 @@ def test_a_step_of_an_rnn_ends_in_the_models_own_probability(model_folders: dict
     assert explanation["−log p"][0, 0] == pytest.approx(-float(own), abs=1e-5)
     nll = explain("nll", model_input)
     assert explanation["sum of −log p"] == pytest.approx(nll["NLL"], abs=1e-5)
-    has_context = any(table.name == "c_t" for step in explanation.steps for table in step.tables)
+    has_context = any(table.name == "cₜ" for step in explanation.steps for table in step.tables)
     assert has_context == (name not in ("no attention", "rnn-lm"))
 
 

@@ -27,6 +27,11 @@ def expr(*parts: Part) -> Formula:
     return Formula(text, _element("mrow", *formulas), is_atom=False)
 
 
+def words(text: str) -> Formula:
+    """Words between the parts of a formula: `expr("x", words("if"), "y = 0")`"""
+    return Formula(text, f"<mtext>&#160;{escape(text)}&#160;</mtext>")
+
+
 def sub(base: Part, index: Part) -> Formula:
     """base with a subscript"""
     a, i = expr(base), expr(index)

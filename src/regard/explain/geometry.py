@@ -75,12 +75,12 @@ def _projection_steps(x: Tensor, y: Tensor, names: tuple[str, str]) -> list[Step
             "Two vectors.",
             matrix("vector", torch.cat([x, y]), [f"{n} ({v})" for n, v in zip(names, "xy", strict=True)], numbers),
         ),
-        step("The part of x along y: the shadow of x on the line through y.", _PARALLEL, matrix("x_p", parallel)),
+        step("The part of x along y: the shadow of x on the line through y.", _PARALLEL, matrix("xₚ", parallel)),
         step(
             "What is left is orthogonal to y.",
             _ORTHOGONAL,
-            matrix("x_o", orthogonal),
-            max_difference(Dot()(orthogonal, y), 0.0, "largest difference of x_o · y from 0"),
+            matrix("xₒ", orthogonal),
+            max_difference(Dot()(orthogonal, y), 0.0, "largest difference of xₒ · y from 0"),
         ),
         step(
             "The length of the shadow, relative to the length of x, is the cosine; it is negative if the shadow points "

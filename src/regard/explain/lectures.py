@@ -159,6 +159,7 @@ _USC = (
     Subject("Linear attention: no softmax", ("S5",), more=(_demo("linear"),)),
     Subject("Attention in general: queries, keys, values", ("S6", "P16"), "lookup"),
     Subject("A summary of any number of vectors: attention pooling", ("P27",), "pooling"),
+    Subject("A short cut for gradients", ("P18",), lab="gradients"),
     Subject("Alignment for free", ("P13", "W10"), "translation", more=("regard demo", _ATTEND)),
     Subject("Self-attention with queries, keys and values", ("S8",), "attention"),
     Subject("Self-attention as a quadratic form", ("P24",), "quadratic-form"),

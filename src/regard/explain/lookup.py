@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.explain.attention import PLOT_AXES
 from regard.explain.explanation import Explanation, GridPlot, LinePlot, Step, Table, matrix, max_difference, step, table
-from regard.explain.formula import OUTPUT, apply, expr, sub, sum_over
+from regard.explain.formula import OUTPUT, apply, expr, sub, sum_over, words
 from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import format_number
 from regard.explain.score_steps import NORMALISATIONS
@@ -20,7 +20,7 @@ _QUERY, _BETWEEN = "vert", (0.0, 0.6, 0.4)
 _STRETCH = 10  # scale of the scores of a query between two keys
 _SCALES = (1, 2, 5, 10, 100)
 
-_LOOKUP = expr(apply("table", "q"), "=", sub("v", "i"), "where", sub("k", "i"), "= q")
+_LOOKUP = expr(apply("table", "q"), "=", sub("v", "i"), words("where"), sub("k", "i"), "= q")
 _GENERAL = expr(
     apply("A", "q", "K", "V"),
     "=",
@@ -84,8 +84,8 @@ def explain_lookup() -> Explanation:
         f"{format_number(float(soft.output))}, and {rows[-1][-1]} with s = {_SCALES[-1]}. Attention is a table with "
         "soft matches: it always returns something, and it has a gradient, so it can be learned.",
         (
-            "A search engine works alike: your query is matched against titles and tags (keys), and pages (values) are "
-            "returned.",
+            "A search engine works the same way: your query is matched against titles and tags (keys), and pages "
+            "(values) are returned.",
         ),
         _scale_plot(soft.scores),
     )
@@ -109,7 +109,9 @@ def _between_step(q: Tensor, keys: Tensor, values: Tensor) -> Step:
 def _scale_plot(scores: Tensor) -> LinePlot:
     scales = torch.linspace(0, 10, 101).tolist()
     weights = [softmax(s * scores, None)[0].tolist() for s in scales]
-    curves = {name: tuple((s, w[i]) for s, w in zip(scales, weights, strict=True)) for i, name in enumerate(_ENGLISH)}
+    matching = _ENGLISH.index("green")
+    keys = {"the key that matches": matching, "each of the others": matching - 1}
+    curves = {name: tuple((s, w[i]) for s, w in zip(scales, weights, strict=True)) for name, i in keys.items()}
     return LinePlot(curves, "scale of the scores", "weight")
 
 

@@ -77,7 +77,7 @@ def _frequencies(d: int) -> Tensor:
 
 
 def _rotation(d: int, k: int) -> Tensor:
-    """M_k, which turns each pair (sin, cos) by the angle ω_i k; a last dimension without a partner is left out."""
+    """M_k, which turns each pair (sin, cos) by the angle ωᵢ k; a last dimension without a partner is left out."""
     angles = _frequencies(d) * k
     pairs = [
         torch.stack([torch.stack([c, s]), torch.stack([-s, c])])
@@ -99,7 +99,7 @@ def _rotation_steps(table: Tensor, k: int, n: int) -> list[Step]:
         ),
         step(
             f"For all pairs at once: the matrix that moves a position by k = {k}. It turns each pair by the angle ω k.",
-            matrix(f"M_{k}", m[:_MAX_SHOWN, :_MAX_SHOWN], dimensions[:_MAX_SHOWN], dimensions[:_MAX_SHOWN]),
+            matrix("Mₖ", m[:_MAX_SHOWN, :_MAX_SHOWN], dimensions[:_MAX_SHOWN], dimensions[:_MAX_SHOWN]),
         ),
         step(
             f"Applied to positions 0 to {n - 1}, it gives positions {k} to {n - 1 + k}.",
@@ -130,5 +130,5 @@ def _product_step(table: Tensor, n: int) -> Step:
 
 def _product_plot(table: Tensor) -> GridPlot:
     products = table @ table.T
-    limit = float(products.abs().max())
-    return GridPlot(products.numpy(), "position", "position", limits=(-limit, limit))
+    limit = float(products.max())
+    return GridPlot(products.numpy(), "position", "position", limits=(0.0 if products.min() >= 0 else -limit, limit))

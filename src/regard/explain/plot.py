@@ -47,7 +47,7 @@ def _grid_figure(plot: GridPlot) -> Any:
         axes.xaxis.tick_top()
         axes.xaxis.set_label_position("top")
         axes.tick_params(length=0)
-        write_numbers(axes, plot.values, fontsize=8)
+        write_numbers(axes, plot.values, fontsize=8, darkest=high)
     figure.colorbar(image, ax=axes)
     return figure
 

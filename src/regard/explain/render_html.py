@@ -24,6 +24,7 @@ h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.3rem; margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem; }
 h3 { font-size: 1.1rem; }
 a { color: var(--mark); }
+code { white-space: nowrap; }
 pre { background: var(--soft); padding: .5rem .8rem; overflow-x: auto; }
 ol { padding-left: 1.4rem; }
 li { margin: 1.4rem 0; }

@@ -19,6 +19,7 @@ from regard.explain.formula import (
     power,
     sqrt,
     sub,
+    words,
 )
 from regard.models.protocols import AttentionModule
 
@@ -55,7 +56,7 @@ NORMALISATIONS: dict[str, tuple[str, Formula]] = {
     "softmax": ("Softmax turns the scores into weights.", SOFTMAX),
     "hardmax": (
         "Hardmax: the weight is 1 at the largest score and 0 everywhere else.",
-        expr(sub("α", "i"), "= 1 if i =", sub("argmax", "j"), sub("e", "j"), ", otherwise 0"),
+        expr(sub("α", "i"), "= 1", words("if"), "i =", sub("argmax", "j"), sub("e", "j"), ",", words("otherwise"), "0"),
     ),
     "sum": ("Dividing each row by its sum gives the weights.", DIVIDE_BY_SUM),
     "none": ("This model does not normalise: its scores are its weights.", UNNORMALISED),
@@ -71,7 +72,7 @@ _LOG_WEIGHTS = {
     "none": (
         "The scores are linear in the query, one for each of L_max positions; the keys are not used. Softmax runs over "
         "all L_max positions; these are its logarithms at the positions of the source.",
-        expr(_E, "=", sub(apply("log softmax", expr("W", _Q, "+ b")), "j")),
+        expr(_E, "=", apply("log", sub(apply("softmax", expr("W", _Q, "+ b")), "j"))),
     ),
     "gaussian": (
         "The decoder predicts a position p_i of the source. These are the logarithms of the softmax over the window "
@@ -79,7 +80,7 @@ _LOG_WEIGHTS = {
         expr(
             _E,
             "=",
-            sub(apply("log softmax", sub("s", "i")), "j"),
+            apply("log", sub(apply("softmax", sub("s", "i")), "j")),
             "−",
             frac(power(expr("j −", sub("p", "i")), "2"), expr("2", power("σ", "2"))),
         ),

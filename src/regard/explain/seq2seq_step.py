@@ -55,17 +55,17 @@ def explain_seq2seq_step() -> Explanation:
                 matrix("H", states, _SOURCE, ("1", "2")),
             ),
             step(
-                f"Teacher forcing: the decoder reads the reference's word “{_READ}”, and its state becomes h_t. This "
+                f"Teacher forcing: the decoder reads the reference's word “{_READ}”, and its state becomes hₜ. This "
                 "is the query.",
                 NEXT_STATE,
-                matrix("h_t", h),
+                matrix("hₜ", h),
             ),
             step("The score of each source word.", _DOT_SCORES, matrix("e", trace.scores, (), _SOURCE)),
             step("Softmax turns the scores into weights.", SOFTMAX, matrix("α", trace.weights, (), _SOURCE)),
             step(
                 "The context vector: the weighted sum of the encoder's states.",
                 _CONTEXT,
-                matrix("c_t", context),
+                matrix("cₜ", context),
                 max_difference(attend(h, states, states, "dot")[0], trace.weights @ states),
             ),
             step("Context and state side by side.", _JOINED, matrix("[c ; h]", joined)),
@@ -134,7 +134,7 @@ def explain_seq2seq_step_on_model(model_input: ModelInput) -> Explanation:
                 max_difference(log_p, own[t], "largest difference from the model's own log-probabilities"),
             ),
             step(
-                f"The loss of this step: the negative logarithm of the probability of the reference's “{words[t]}”.",
+                f"The loss of this step: −log of the probability of the reference's word, “{words[t]}”.",
                 _LOSS,
                 matrix("p(reference)", true_log_p.exp()),
                 matrix("−log p", -true_log_p),
@@ -145,9 +145,9 @@ def explain_seq2seq_step_on_model(model_input: ModelInput) -> Explanation:
                 matrix("sum of −log p", -of_reference.sum()),
             ),
         ),
-        f"{_describe_attention(model_input, prediction.trace)}It predicts {best_words[0]} with "
-        f"{format_number(float(log_p[best[0]].exp()))}; the reference is {words[t]}. The sentence has "
-        f"{format_number(float(-of_reference.sum()))} in all. `--step` selects another word, `--target` another "
+        f"{_describe_attention(model_input, prediction.trace)}It predicts “{best_words[0]}” with "
+        f"{format_number(float(log_p[best[0]].exp()))}; the reference is “{words[t]}”. The sum over the sentence is "
+        f"{format_number(float(-of_reference.sum()))}. `--step` selects another word, `--target` another "
         "reference.",
         plot=_weights_plot(model_input, prediction.trace),
     )
@@ -169,7 +169,7 @@ def _source_steps(model_input: ModelInput, memory: Memory | None, trace: Attenti
         return []
     if trace is None:
         text = "The encoder has read the source. Without attention, one vector is all that the decoder gets of it."
-        return [step(text, matrix("c", memory.summary), matrix("h_0", _first_state(model_input, memory)))]
+        return [step(text, matrix("c", memory.summary), matrix("h₀", _first_state(model_input, memory)))]
     states = memory.values[0]
     return [
         step(
@@ -188,11 +188,11 @@ def _predict(model_input: ModelInput, decoder: RnnDecoder, memory: Memory | None
     x, before = decoder.tokens(ids[None, t : t + 1]), state.rnn.h[:, -1:]
     source = "by which the source enters the decoder" if memory is not None else "zeros"
     read = step(
-        f"Teacher forcing: the decoder reads {model_input.read_labels[t]}, whose embedding is x_t. "
-        + (f"Its state is h₀, {source}." if t == 0 else "h_t−1 is its state so far."),
+        f"Teacher forcing: the decoder reads “{model_input.read_labels[t]}”, whose embedding is xₜ. "
+        + (f"Its state is h₀, {source}." if t == 0 else "hₜ₋₁ is its state so far."),
         _FIRST_STATE if t == 0 and memory is not None else None,
-        matrix("x_t", x[0]),
-        matrix("h_t−1", before[0]),
+        matrix("xₜ", x[0]),
+        matrix("hₜ₋₁", before[0]),
     )
     if decoder.attention is None or memory is None:
         h, _ = decoder.rnn(x, state.rnn)
@@ -220,7 +220,7 @@ def _first_state(model_input: ModelInput, memory: Memory) -> Tensor:
 
 def _state_step(decoder: RnnDecoder, formula: Formula, h: Tensor) -> Step:
     cell = {"gru": "GRU", "lstm": "LSTM"}.get(decoder.config.cell, "RNN")
-    return step(f"The {cell} computes the new state.", formula, matrix("h_t", h[0]))
+    return step(f"The {cell} computes the new state.", formula, matrix("hₜ", h[0]))
 
 
 def _join_step(features: Tensor) -> Step:
@@ -239,7 +239,7 @@ def _attention_steps(model_input: ModelInput, decoder: RnnDecoder, trace: Attent
             matrix("α", trace.weights[0], (), source),
             max_difference(trace.weights[0, 0], own, "largest difference from the model's own weights"),
         ),
-        step("The context vector: the weighted sum of the encoder's states.", _CONTEXT, matrix("c_t", trace.output[0])),
+        step("The context vector: the weighted sum of the encoder's states.", _CONTEXT, matrix("cₜ", trace.output[0])),
     ]
 
 
@@ -252,7 +252,7 @@ def _describe_attention(model_input: ModelInput, trace: AttentionTrace | None) -
         return "The model has no attention: the source is known through the state only. "
     weights, source = trace.weights[0, 0], _source_labels(model_input)
     best = int(weights.argmax())
-    return f"The model attends most to {source[best]} ({format_number(float(weights[best]))}). "
+    return f"The model attends most to “{source[best]}” ({format_number(float(weights[best]))}). "
 
 
 def _weights_plot(model_input: ModelInput, trace: AttentionTrace | None) -> GridPlot | None:

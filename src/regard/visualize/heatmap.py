@@ -66,9 +66,9 @@ def draw_heatmap(record: AttentionRecord, path: Path, kind: str = "cross", title
     return save_figure(figure, path)
 
 
-def write_numbers(axes: Any, weights: Weights, fontsize: float) -> None:
-    """Write each weight into its cell, white on dark cells."""
+def write_numbers(axes: Any, weights: Weights, fontsize: float, darkest: float = 1.0) -> None:
+    """Write each weight into its cell, white on dark cells; the cells of ±`darkest` are the darkest."""
     for (row, column), weight in np.ndenumerate(weights):
-        if weight >= _MIN_NUMBER:
-            color = "white" if weight > 0.55 else "0.25"
+        if abs(weight) >= _MIN_NUMBER * darkest:
+            color = "white" if abs(weight) > 0.55 * darkest else "0.25"
             axes.text(column, row, f"{weight:.2f}", ha="center", va="center", fontsize=fontsize, color=color)
