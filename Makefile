@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Without an NVIDIA GPU, torch comes from here: its CPU build is gigabytes smaller than the one on PyPI.
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check format bench labs types web audit release clean
+.PHONY: demo test check format bench labs notebooks types web audit release clean
 
 demo: .venv/ready            ## train on the built-in corpus, translate and draw (about two minutes)
 	$(BIN)/regard demo
@@ -32,6 +32,10 @@ bench: .venv/ready           ## measure speed against Hugging Face transformers
 labs: .venv/ready            ## run all labs and write docs/labs (about three minutes)
 	$(BIN)/regard lab all --out docs/labs
 	rm -f docs/labs/*.svg
+
+notebooks: .venv/ready       ## run all notebooks and store their outputs (about ten minutes; installs JupyterLab)
+	$(BIN)/pip install -q -c constraints.txt -e '.[notebook]'
+	$(BIN)/python notebooks/execute.py
 
 types: .venv/ready           ## generate the web page's types from the server's OpenAPI document (needs node)
 	$(BIN)/python web/openapi.py write
