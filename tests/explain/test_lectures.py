@@ -222,6 +222,10 @@ def test_notes_say_where_slides_are_off() -> None:
     assert "XᵀX" in notes["S7"] and "256:4000, which peaks at 0.00099" in notes["P6"]
 
 
+def test_p22_widths_of_heads_are_free() -> None:
+    assert explain("P22")["matrix"][:, 1].tolist() == ["4 × 6", "4 × 6", "4 × 2", "2 × 4"]
+
+
 def test_p9_merges_end_with_the_pieces_of_the_tokenizer() -> None:
     explanation = explain("P9")
     last_stages = [explanation[f"{word}, merge by merge"][-1, 0] for word in SENTENCE.split()]

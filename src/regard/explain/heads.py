@@ -1,4 +1,4 @@
-"""Multi-head attention: several heads in parallel (S10)."""
+"""Multi-head attention: several heads in parallel (S10, P22)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ def explain_heads() -> Explanation:
             ),
             step("The output of a head has the width of a head.", *_table_per_head("output", trace.output[0])),
             *_output_steps(module, trace, output, _WORDS),
+            _widths_step(),
         ),
         f"{module.n_heads} heads of width {width}: each has its own weights, and together they need as many "
         "multiplications as one head of full width.",
@@ -54,7 +55,7 @@ def explain_heads_on_model(model_input: ModelInput) -> Explanation:
     call = AttentionCall.of(model_input)
     module, trace = call.module, call.trace
     rows, columns = map(unique_labels, model_input.record.axis_tokens(call.kind))
-    n, width = module.n_heads, trace.q.shape[-1]
+    n, width = module.n_heads, trace.v.shape[-1]
     names = [f"head {i}" for i in range(n)]
     attended = [[columns[i] for i in row] for row in trace.weights[0].argmax(-1).T.tolist()]
     mean_of_largest = trace.weights[0].amax(-1).mean(-1)
@@ -137,6 +138,20 @@ def _output_steps(
             matrix("Y", result[0], rows),
             max_difference(result, output, name),
         ),
+    )
+
+
+def _widths_step() -> Step:
+    """Show the shapes of the matrices for heads whose widths are not d/h."""
+    d_k, d_v = 3, 1
+    module = MultiHeadAttention(Heads(4, 2, bias=False, d_head=d_k, d_value=d_v))
+    key, value = module.key_value.weight.split([module.n_heads * width for width in module.widths])
+    weights = {"W_Q": module.query.weight, "W_K": key, "W_V": value, "W_O": module.out.weight}
+    symbols = ("d × h · d_k", "d × h · d_k", "d × h · d_v", "h · d_v × d")
+    cells = [(s, f"{w.shape[1]} × {w.shape[0]}") for s, w in zip(symbols, weights.values(), strict=True)]
+    return step(
+        f"The widths are free; d_k = d_v = d/h is only the usual choice. Two heads with d_k = {d_k} and d_v = {d_v}:",
+        table("matrix", ("shape", "here"), cells, tuple(weights)),
     )
 
 

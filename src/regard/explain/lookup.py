@@ -48,26 +48,26 @@ def explain_lookup() -> Explanation:
                 table("key", ("value",), [(v,) for v in _WAVELENGTHS], _ENGLISH),
             ),
             step(
-                f"The query “{_QUERY}” is in French. Step 1 of attention: project query and keys to a common space.",
+                f"Attention starts by projecting query and keys to a common space: the query “{_QUERY}” is in French.",
                 expr("q", sub("W", "Q")),
                 matrix("q", one_hot, (), _FRENCH),
                 matrix("W_Q", w, _FRENCH, _ENGLISH),
                 matrix("q W_Q", q, (), _ENGLISH),
             ),
             step(
-                "Steps 2 and 3: choose a similarity, here the dot product, and match the query against every key.",
+                "Then choose a similarity, here the dot product, and match the query against every key.",
                 expr(sub("e", "i"), "= q ·", sub("k", "i")),
                 matrix("K", keys, _ENGLISH, _ENGLISH),
                 matrix("e", hard.scores, (), _ENGLISH),
             ),
             step(
-                f"Step 4, normalise. {NORMALISATIONS['hardmax'][0]}",
+                f"Normalise the scores. {NORMALISATIONS['hardmax'][0]}",
                 NORMALISATIONS["hardmax"][1],
                 _weights("hard", hard),
             ),
             step("Or softmax: every key gets some weight.", NORMALISATIONS["softmax"][1], _weights("soft", soft)),
             step(
-                "Step 5: weight the values. Hardmax returns what the table returns; softmax mixes in the other values.",
+                "Last, weight the values. Hardmax returns what the table returns; softmax mixes in the other values.",
                 _GENERAL,
                 matrix("by hardmax", hard.output),
                 matrix("by softmax", soft.output),
@@ -84,6 +84,8 @@ def explain_lookup() -> Explanation:
         f"{format_number(float(soft.output))}, and {rows[-1][-1]} with s = {_SCALES[-1]}. Attention is a table with "
         "soft matches: it always returns something, and it has a gradient, so it can be learned.",
         (
+            "The recipe of attention: project to a common space, choose a similarity, match the keys against the "
+            "query, normalise, weight the values.",
             "A search engine works the same way: your query is matched against titles and tags (keys), and pages "
             "(values) are returned.",
         ),

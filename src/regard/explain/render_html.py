@@ -25,7 +25,7 @@ h2 { font-size: 1.3rem; margin-top: 3rem; border-top: 1px solid var(--line); pad
 h3 { font-size: 1.1rem; }
 a { color: var(--mark); }
 code { white-space: nowrap; }
-pre { background: var(--soft); padding: .5rem .8rem; overflow-x: auto; }
+pre { background: var(--soft); padding: .5rem .8rem; white-space: pre-wrap; }
 ol { padding-left: 1.4rem; }
 li { margin: 1.4rem 0; }
 math[display=block] { margin: .6rem 0; padding: .2rem 0; overflow-x: auto; overflow-y: hidden; font-size: 1.1rem; }

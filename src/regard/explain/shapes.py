@@ -78,24 +78,25 @@ def _two_heads_step(generator: torch.Generator) -> Step:
 def explain_shapes_on_model(model_input: ModelInput) -> Explanation:
     call = AttentionCall.of(model_input)
     module, trace = call.module, call.trace
-    n_heads, n_rows, width, n_columns = module.n_heads, *trace.q.shape[-2:], trace.k.shape[-2]
+    n_heads, n_rows, n_columns = module.n_heads, trace.q.shape[-2], trace.k.shape[-2]
+    d_k, d_v = trace.q.shape[-1], trace.v.shape[-1]
     shapes = {
         "X": ("tokens × d_model", call.x[0]),
-        "W_Q": ("d_model × d_model", module.query.weight),
-        "Q": ("heads × from × width", trace.q[0]),
-        "K": ("heads × to × width", trace.k[0]),
-        "V": ("heads × to × width", trace.v[0]),
+        "W_Q": ("d_model × heads · d_k", module.query.weight.T),
+        "Q": ("heads × from × d_k", trace.q[0]),
+        "K": ("heads × to × d_k", trace.k[0]),
+        "V": ("heads × to × d_v", trace.v[0]),
         "weights": ("heads × from × to", trace.weights[0]),
-        "output of the heads": ("heads × from × width", trace.output[0]),
-        "concatenated": ("from × d_model", concatenate_heads(trace.output)[0]),
+        "output of the heads": ("heads × from × d_v", trace.output[0]),
+        "concatenated": ("from × heads · d_v", concatenate_heads(trace.output)[0]),
         "times W_O": ("from × d_model", call.output[0]),
     }
     n = trace.weights[0].numel()
     return Explanation(
         f"The shapes in the model's {call.kind} attention, layer {model_input.layer}: {model_input.short_text}",
         (step("Words are rows here, as in the library.", _shape_table(shapes)),),
-        f"{n_heads} heads of width {width} make {n_heads * width}. There are {n_heads} · {n_rows} · {n_columns} = "
-        f"{n:,} weights; for sentences of twice the length there would be {4 * n:,}.",
+        f"d_k = {d_k} and d_v = {d_v}: the {n_heads} heads make {n_heads * d_v} numbers. There are {n_heads} · "
+        f"{n_rows} · {n_columns} = {n:,} weights; for sentences of twice the length there would be {4 * n:,}.",
     )
 
 

@@ -94,7 +94,7 @@ TOPICS = (
     ),
     Topic("masking", ("S9",), "no word sees the words after it", explain_masking, explain_masking_on_model),
     Topic("shapes", ("W6",), "the shapes of all matrices", explain_shapes, explain_shapes_on_model),
-    Topic("heads", ("S10",), "several heads in parallel", explain_heads, explain_heads_on_model),
+    Topic("heads", ("S10", "P22"), "several heads in parallel", explain_heads, explain_heads_on_model),
     Topic("positions", ("W7", "P1"), "where a word is in its sentence", explain_positions, explain_positions_on_model),
     Topic("offsets", ("P25",), "a distance is a rotation of positions", explain_offsets, explain_offsets_on_model),
     Topic(
