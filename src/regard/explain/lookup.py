@@ -27,6 +27,12 @@ _GENERAL = expr(
     sum_over("i", sub("softmax", "i"), "(", apply("e", "q", sub("k", "i")), ")", sub("v", "i")),
 )
 _SCALED = apply("softmax", "s · e")
+_NOTES = (
+    "The recipe of attention: project to a common space, choose a similarity, match the keys against the query, "
+    "normalise, weight the values.",
+    "A search engine works the same way: your query is matched against titles and tags (keys), and pages (values) are "
+    "returned.",
+)
 
 
 def explain_lookup() -> Explanation:
@@ -83,12 +89,7 @@ def explain_lookup() -> Explanation:
         f"The table and attention by hardmax return {found:g}; attention by softmax returns "
         f"{format_number(float(soft.output))}, and {rows[-1][-1]} with s = {_SCALES[-1]}. Attention is a table with "
         "soft matches: it always returns something, and it has a gradient, so it can be learned.",
-        (
-            "The recipe of attention: project to a common space, choose a similarity, match the keys against the "
-            "query, normalise, weight the values.",
-            "A search engine works the same way: your query is matched against titles and tags (keys), and pages "
-            "(values) are returned.",
-        ),
+        _NOTES,
         _scale_plot(soft.scores),
     )
 
