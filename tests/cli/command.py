@@ -1,12 +1,15 @@
-"""Running `regard` in a new process, as a user does, and toy data to train on."""
+"""Running `regard` in a process of its own, as a user does, and toy data to train on."""
 
 import os
 import subprocess
-import sys
+import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 from regard.data.builtin.toy_tasks import toy_pairs
+from tests.cli.preloaded import PreloadedCommands
 from tests.conftest import write_pairs
 
 TOY = [
@@ -16,16 +19,22 @@ TOY = [
 
 
 def regard(*arguments: object, stdin: bytes | None = None, timeout: float = 200) -> subprocess.CompletedProcess[str]:
-    """Run `regard ARGUMENTS` in a new process."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "regard", *map(str, arguments)],
-        input=None if stdin is None else stdin.decode(errors="surrogateescape"),
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=timeout,
-        env=environment(),
-    )
+    """Run `regard ARGUMENTS`, forked from a process that has imported torch already."""
+    words = [str(argument) for argument in arguments]
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(stdin or b"")
+        files[0].seek(0)
+        code = preloaded_commands().run(words, [file.fileno() for file in files], environment(), timeout)
+        for file in files[1:]:
+            file.seek(0)
+        stdout, stderr = (file.read().decode(errors="surrogateescape") for file in files[1:])
+    return subprocess.CompletedProcess(words, code, stdout, stderr)
+
+
+@cache
+def preloaded_commands() -> PreloadedCommands:
+    return PreloadedCommands(environment())
 
 
 def environment() -> dict[str, str]:
