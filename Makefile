@@ -29,7 +29,7 @@ bench: .venv/ready           ## measure speed against Hugging Face transformers
 	$(BIN)/python bench/decode_speed.py
 	$(BIN)/python bench/train_speed.py --tokens 2000 --vocab 4000 --layers 2 --width 128 --steps 10
 
-labs: .venv/ready            ## run all labs and write docs/labs (about three minutes)
+labs: .venv/ready            ## run all labs and write docs/labs (about five minutes)
 	$(BIN)/regard lab all --out docs/labs
 	rm -f docs/labs/*.svg
 

@@ -68,5 +68,5 @@ def _run_lab(name: str, seed: int, quick: bool) -> "LabRun":
 def _list_labs() -> str:
     from regard.labs import LABS
 
-    rows = [f"{name:12}{lab.question:80}about {lab.seconds} s" for name, lab in LABS.items()]
+    rows = [f"{name:15}{lab.question:80}about {lab.seconds} s" for name, lab in LABS.items()]
     return "\n".join([*rows, "", "regard lab NAME runs one of them."])

@@ -164,6 +164,7 @@ _USC = (
     Subject("Self-attention with queries, keys and values", ("S8",), "attention"),
     Subject("Self-attention as a quadratic form", ("P24",), "quadratic-form"),
     Subject("Positions: sines and cosines, or learned", ("P1", "P2", "Q2"), "positions", "positions"),
+    Subject("Learned positions at the far end see few examples", ("P26",), lab="far-positions"),
     Subject("Feed-forward layers after attention", ("P4", "P19"), "block"),
     Subject("Masked self-attention", ("S9",), "masking"),
     Subject("Multi-head attention", ("S10", "Q4"), "heads", "heads"),

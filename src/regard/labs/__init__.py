@@ -1,4 +1,4 @@
-"""Labs: the questions at the end of the lectures on attention, each answered by a short experiment on a CPU.
+"""Labs: questions of the lectures on attention, each answered by a short experiment on a CPU.
 
 The seed determines the result of a lab (except measured times). `quick` runs the same experiment with next to no
 training.
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from regard.errors import UserError
-from regard.labs import bottleneck, core, gradients, heads, positions, qkv, scaling, width
+from regard.labs import bottleneck, core, far_positions, gradients, heads, positions, qkv, scaling, width
 from regard.labs.result import LabResult
 from regard.labs.training import Budget
 
@@ -34,6 +34,7 @@ LABS = {
     "scaling": Lab(scaling.QUESTION, scaling.run, scaling.FULL, scaling.QUICK, 1),
     "width": Lab(width.QUESTION, width.run, width.FULL, width.QUICK, 20),
     "bottleneck": Lab(bottleneck.QUESTION, bottleneck.run, bottleneck.FULL, bottleneck.QUICK, 45),
+    "far-positions": Lab(far_positions.QUESTION, far_positions.run, far_positions.FULL, far_positions.QUICK, 45),
     "gradients": Lab(gradients.QUESTION, gradients.run, gradients.FULL, gradients.QUICK, 60),
 }
 

@@ -13,7 +13,7 @@ from regard.visualize.figure import figure_image_html, has_matplotlib
 
 _INDEX = """# Labs
 
-The questions at the end of the lectures on attention, each answered by an experiment of at most two minutes on a CPU.
+Questions of the lectures on attention, each answered by an experiment of at most two minutes on a CPU.
 `regard lab` lists them. `regard lab NAME` runs one, prints its table and answer and draws a plot. `--seed N` uses other
 initial weights and other data. The answers quote the numbers of the run; a claim that a run does not support is not
 made."""

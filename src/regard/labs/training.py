@@ -15,7 +15,7 @@ from regard.text.vocab import PAD
 from regard.train.loss import LossConfig, loss_from_logits
 from regard.train.optim import OptimConfig, Optimizer, learning_rate
 
-_BATCH_SIZE = 100
+BATCH_SIZE = 100
 _CROSS_ENTROPY = LossConfig(label_smoothing=0.0)
 _SEED_STRIDE = 1_000_000  # more than the updates of a run, so that runs with different seeds share no batch
 
@@ -52,7 +52,7 @@ def train_model(model: nn.Module, task: SyntheticTask, updates: int, lr: float, 
     optimizer, seconds = Optimizer(model, config), [0.0] * (not updates)
     model.train()
     for update in range(1, updates + 1):
-        batch = task.batch(_BATCH_SIZE, seed * _SEED_STRIDE + update)
+        batch = task.batch(BATCH_SIZE, seed * _SEED_STRIDE + update)
         start = time.perf_counter()
         loss, _ = loss_from_logits(model(batch), batch.tgt_out, _CROSS_ENTROPY)
         (loss / (batch.tgt_out != PAD).sum()).backward()

@@ -116,5 +116,5 @@ def _panels(table: ResultTable) -> tuple[LinePanel, LinePanel, LinePanel]:
     return (
         panel("Quality", "all four digits correct, %", "correct", percent=True),
         panel("Letters that a head finds", f"letters, of {N_LETTERS}", "found"),
-        panel("Training time", "ms per update", "milliseconds"),
+        panel("Size", "parameters of attention", "parameters"),
     )
