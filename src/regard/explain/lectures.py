@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from regard.errors import UserError
 
 SENTENCE = "the green witch arrived"
+_GRAMMAR = "regard data grammar data/grammar"
+_LANGUAGES = (
+    _GRAMMAR,
+    r"sed 's/$/\ten/' data/grammar/valid.en > data/languages.tsv",
+    r"sed 's/$/\tfr/' data/grammar/valid.fr >> data/languages.tsv",
+)
+"""Sentences with their language as label"""
+_CLASSIFIER = "regard train data/languages.tsv --recipe classifier --set train.steps=200"
 _ATTEND = f'regard attend runs/demo-en-fr "{SENTENCE}" --words'
 
 
@@ -53,6 +61,14 @@ def _on_demo(topic: str, recipe: str | None = None, options: str = "") -> str:
     return f'regard explain {topic} --model {folder} --text "{SENTENCE}"{options}'
 
 
+def _train(recipe: str, *settings: str, out: str) -> tuple[str, str]:
+    """The commands that train a variant of a recipe on the built-in corpus"""
+    options = "".join(f" --set {setting}" for setting in settings)
+    return _GRAMMAR, f"regard train data/grammar/train.en data/grammar/train.fr --recipe {recipe}{options} --out {out}"
+
+
+_SIMPLE_RNN = _train("rnn", "model.encoder.cell=rnn", "model.decoder.cell=rnn", out="runs/simple-rnn")
+
 _HSE = (
     Subject(
         "RNN encoder-decoder: one vector for the whole source",
@@ -95,7 +111,8 @@ _PURDUE = (
         "translation",
         more=("regard demo --direction fr-en",),
     ),
-    Subject("RNN encoder-decoder, and simple RNN cells", ("S1", "P21", "Q7"), lab="bottleneck", more=(_demo("rnn"),)),
+    Subject("RNN encoder-decoder, with simple RNN cells", ("S1", "P21"), more=(_demo("rnn"), *_SIMPLE_RNN)),
+    Subject("Why one vector fails for long sentences", ("Q7",), lab="bottleneck"),
     Subject(
         "Attention by location: q = [h ; x], α = softmax(W q + b)",
         ("S2",),
@@ -145,7 +162,15 @@ _HUFS = (
 )
 
 _USC = (
-    Subject("RNN language models", ("S19",), more=("regard train text.txt --recipe rnn-lm --out runs/rnn-lm",)),
+    Subject(
+        "RNN language models",
+        ("S19",),
+        more=(
+            _GRAMMAR,
+            "regard train data/grammar/train.en --recipe rnn-lm --out runs/rnn-lm",
+            'regard generate runs/rnn-lm --prompt "the green"',
+        ),
+    ),
     Subject("Encoder-decoder with a fixed context", ("S1",), more=(_demo("rnn"), _on_demo("seq2seq-step", "rnn"))),
     Subject("The information bottleneck", ("Q7",), lab="bottleneck"),
     Subject(
@@ -156,9 +181,22 @@ _USC = (
     ),
     Subject("Negative log-likelihood, teacher forced", ("P5", "P20"), "nll"),
     Subject("Multiplicative (bilinear) attention", ("S4",), more=(_demo("rnn-bilinear"),)),
-    Subject("Linear attention: no softmax", ("S5",), more=(_demo("linear"),)),
+    Subject(
+        "Linear attention: no softmax",
+        ("S5",),
+        more=(_demo("linear"), *_train("rnn-dot", "model.decoder.normalise=none", out="runs/no-softmax")),
+    ),
     Subject("Attention in general: queries, keys, values", ("S6", "P16"), "lookup"),
-    Subject("A summary of any number of vectors: attention pooling", ("P27",), "pooling"),
+    Subject(
+        "A summary of any number of vectors: attention pooling",
+        ("P27",),
+        "pooling",
+        more=(
+            *_LANGUAGES,
+            f"{_CLASSIFIER} --set model.pooling=attention --out runs/pooling",
+            f'regard explain pooling --model runs/pooling --text "{SENTENCE}"',
+        ),
+    ),
     Subject("A short cut for gradients", ("P18",), lab="gradients"),
     Subject("Alignment for free", ("P13", "W10"), "translation", more=("regard demo", _ATTEND)),
     Subject("Self-attention with queries, keys and values", ("S8",), "attention"),
@@ -172,13 +210,17 @@ _USC = (
     Subject(
         "Transformers as encoders",
         ("S14",),
-        more=("regard train texts.tsv --recipe classifier --out runs/classifier",),
+        more=(*_LANGUAGES, f"{_CLASSIFIER} --out runs/classifier"),
     ),
     Subject("Encoders and decoders of any kind", ("S15",), more=(_demo("rnn-transformer"), _demo("feedforward"))),
 )
 
 _AUCKLAND = (
-    Subject("RNNs read one word after the other", ("P21", "P14"), more=("regard bench scaling --out runs/scaling",)),
+    Subject(
+        "RNNs read one word after the other",
+        ("P21", "P14"),
+        more=(*_SIMPLE_RNN, "regard bench scaling --out runs/scaling"),
+    ),
     Subject("Similarity attention: softmax(XXᵀ)X", ("S7", "Q1"), "mixing", "core"),
     Subject("Self-attention by hand", ("W5", "S8"), "attention"),
     Subject("What queries, keys and values are for", ("Q3",), lab="qkv"),

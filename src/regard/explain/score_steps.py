@@ -127,8 +127,7 @@ INPUT_EQUATIONS = RnnEquations(
     "The query of step t is the state before it and the word that is read, side by side; keys and values are the "
     "encoder's states.",
     expr(sub("q", "t"), "= [", _PREVIOUS, ";", _INPUT, "]"),
-    "The context joins the word that is read, as the input of the RNN; the next word is predicted from the RNN's "
-    "output.",
+    "The word that is read and the context form the input of the RNN, and the next word is predicted from its output.",
     expr(JOINED_INPUT, ",", NEXT_STATE_FROM_JOINED),
 )
 
