@@ -81,7 +81,8 @@ class Translation:
         if self.attention is not None:
             words = self.attention.merge_words()
             links = [(words.source_tokens[i], words.target_tokens[j]) for i, j in self.alignment or ()]
-            parts += [word_links_html(links) if links else "", self.attention.mean()._repr_html_()]
+            parts += [word_links_html(links) if links else "", "<div>mean of all layers and heads:</div>"]
+            parts.append(self.attention.mean()._repr_html_())
         return "".join(parts)
 
 

@@ -19,12 +19,11 @@ def attention_html(
     `opened`: whether they are shown before the reader clicks on the title.
     """
     n_layers, n_heads = weights.shape[:2]
-    count = f"{n_layers} {'layer' if n_layers == 1 else 'layers'}, {n_heads} {'head' if n_heads == 1 else 'heads'} each"
-    body = weight_table_html(rows, columns, weights.mean((0, 1)).tolist())
+    title, body = f"{kind} attention, in percent", weight_table_html(rows, columns, weights.mean((0, 1)).tolist())
     if n_layers * n_heads > 1:
-        count += "; the table is their mean, in percent"
+        title += f": mean of {n_layers * n_heads} heads"
         body += _head_images(weights)
-    return f"<details{' open' * opened}><summary>{kind} attention: {count}</summary>{body}</details>"
+    return f"<details{' open' * opened}><summary>{title}</summary>{body}</details>"
 
 
 def _head_images(weights: NDArray[np.float32]) -> str:

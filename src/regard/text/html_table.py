@@ -39,7 +39,7 @@ def weight_table_html(rows: Sequence[str], columns: Sequence[str], weights: Sequ
 
 
 def _cell(weight: float) -> str:
-    colour = "white" if weight > 0.5 else "inherit"
+    colour = "white" if weight > 0.7 else "inherit"
     style = f"background:rgba(33,102,172,{weight:.2f});color:{colour};text-align:right;{_PADDING}"
     return f'<td style="{style}">{100 * weight:.0f}</td>'
 
