@@ -54,7 +54,10 @@ def explain_quadratic_form() -> Explanation:
                 matrix("scores", scores, _WORDS, _WORDS),
                 max_difference(scores, x @ b @ x.T),
             ),
-            step("It is quadratic: with 2 X, all scores are 4 times as large.", matrix("4 ×", (2 * x) @ b @ (2 * x).T)),
+            step(
+                "It is quadratic: with 2 X, all scores are 4 times as large.",
+                matrix("scores of 2 X", (2 * x) @ b @ (2 * x).T),
+            ),
             step(
                 "Other matrices with the same product, by any invertible matrix R, give the same scores.",
                 _OTHER,
@@ -66,6 +69,7 @@ def explain_quadratic_form() -> Explanation:
             step(
                 "The whole of self-attention in terms of X, compared with `regard.attend`. (The scale √d is left out.)",
                 _ATTENTION,
+                matrix("W_V", wv),
                 matrix("Y", y, _WORDS, column_numbers(y)),
                 max_difference(attend(x @ wq, x @ wk, x @ wv, "dot")[0], y),
             ),
