@@ -30,7 +30,10 @@ MODELS: dict[str, tuple[TaskName, dict[str, object]]] = {
         "translate",
         {**STACK, "d_head": 6, "d_value": 3, "norm": "post", "norm_kind": "rms", "activation": "relu"},
     ),
-    "hardmax": ("translate", {**STACK, "score": "dot", "normalise": "hardmax", "bias": False, "activation": "swiglu"}),
+    "hardmax": (
+        "translate",
+        {**STACK, "score": "bilinear", "normalise": "hardmax", "bias": False, "activation": "swiglu"},
+    ),
     "rnn": rnn_translator(attention="dot"),
     "no attention": rnn_translator(attention="none", cell="rnn", n_layers=2),
     "location": rnn_translator(attention="location", context="input"),

@@ -167,7 +167,9 @@ def test_pooling_shows_the_weights_that_a_classifier_has_learned(model_folders: 
     assert np.unique(mean["α"].round(6)).size == 1
 
 
-def test_a_head_is_a_quadratic_form_with_free_widths_and_without_bias(model_folders: dict[str, Path]) -> None:
+def test_a_head_is_a_quadratic_form_with_free_widths_and_with_the_bilinear_score(
+    model_folders: dict[str, Path],
+) -> None:
     for name, rows in (("free widths", 17), ("hardmax", 16)):
         explanation = explain("quadratic-form", load(model_folders[name], layer=1, head=3))
         assert explanation["B"].shape == (rows, rows)

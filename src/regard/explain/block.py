@@ -149,10 +149,10 @@ def explain_block_on_model(model_input: ModelInput) -> Explanation:
 
 def _call_layer(model_input: ModelInput) -> tuple[str, nn.Module, tuple[Any, ...], Tensor]:
     """Run the model; return the side of the chosen layer, the layer, its inputs and its output [1, T, D]."""
-    model, has_encoder = model_input.model, hasattr(model_input.model, "encoder")
-    kind = "decoder" if model_input.kind in ("decoder", "cross") or not has_encoder else "encoder"
-    stack = getattr(model, kind, None)
-    if not isinstance(stack, StackEncoder | StackDecoder):
+    model, kind = model_input.model, "decoder" if model_input.kind == "cross" else model_input.kind
+    stacks = {side: getattr(model, side, None) for side in ("encoder", "decoder") if kind in (side, None)}
+    kind, stack = next(((k, s) for k, s in stacks.items() if isinstance(s, StackEncoder | StackDecoder)), (kind, None))
+    if kind is None or stack is None:
         raise UserError(
             "there are no Transformer blocks to show; for an RNN translator use `regard explain seq2seq-step`"
         )

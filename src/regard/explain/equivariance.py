@@ -123,6 +123,8 @@ def _first_self_attention(model_input: ModelInput) -> tuple[Any, SelfAttention]:
     part = model_input.text_reader
     if isinstance(part, StackEncoder | StackDecoder):
         mixer = part.layers[0].mixer
+        if isinstance(mixer, SelfAttention) and mixer.score_name == "location":
+            raise UserError("the location score depends on positions itself, so permuted tokens give other outputs")
         if isinstance(mixer, SelfAttention):
             return part.embedding, mixer
     raise UserError("this model has no self-attention over its input, so there is no permutation to show")

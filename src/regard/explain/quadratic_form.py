@@ -13,6 +13,7 @@ from regard.explain.heads import AttentionCall
 from regard.explain.model_input import ModelInput, unique_labels
 from regard.nn.attention import SelfAttention, attend
 from regard.nn.normalise import softmax
+from regard.nn.scores import Bilinear
 
 _X = ((1, 0), (0, 1), (1, 1))
 _W_QUERY, _W_KEY, _W_VALUE = ((1, 2), (0, 1)), ((1, 0), (1, 1)), ((1, 0), (0, 2))
@@ -129,7 +130,7 @@ class _HeadForm:
     query: Tensor
     """W_Q of the head [D, K], with the bias as the last row"""
     key: Tensor
-    """W_K of the head [D, K], with the bias as the last row"""
+    """W_K of the head [D, K], with the bias as the last row; times the matrix of a bilinear score"""
     scores: Tensor
     """Of the model's own queries and keys [T, T], without mask and ALiBi"""
     is_scaled: bool
@@ -144,24 +145,26 @@ class _HeadForm:
         call = AttentionCall.of(model_input)
         module, h = call.module, model_input.head
         head = model_input.head_record(call.kind)  # refuses a head that does not exist
-        if not isinstance(module, SelfAttention):
+        if call.kind == "cross":
             raise UserError("the scores of cross-attention come from two sequences; choose --kind encoder or decoder")
-        if module.score_name not in ("dot", "scaled-dot"):
-            raise UserError(f"the {module.score_name} score of this model is not a quadratic form of its input")
+        if not isinstance(module, SelfAttention) or module.score_name not in ("dot", "scaled-dot", "bilinear"):
+            raise UserError(f"the {module.score_name} score of this model is not a product of queries and keys alone")
         if module.positions == "rotary":
             raise UserError(
                 "rotary positions turn q and k before their product, so W_Q W_Kᵀ alone does not give scores"
             )
-        q, k = (torch.from_numpy(part).double() for part in (head.q, head.k))
+        q, k = torch.from_numpy(head.q), torch.from_numpy(head.k)
         group = h // (module.n_heads // module.n_kv_heads)
         x = call.x[0].double()
         query, key = (
             _head_matrix(linear, i, q.shape[1]) for linear, i in ((module.query, h), (module.key_value, group))
         )
+        if isinstance(module.score, Bilinear):  # q W k: its matrix is part of the product
+            key = key @ module.score.weight.weight.T.double()
         has_bias = module.query.bias is not None
         if has_bias:
             x = torch.cat([x, torch.ones(len(x), 1).double()], 1)
-        scores = module.score(q, k)
+        scores = module.score(q, k).double()
         is_scaled = module.score_name == "scaled-dot"
         return cls(call.kind, unique_labels(head.columns), x, query, key, scores, is_scaled, has_bias)
 
