@@ -47,6 +47,7 @@ def test_a_lecture_is_listed_and_worked_through(toy_run: Path, tmp_path: Path) -
         (["--lecture", "usc", "--out", "usc.png"], "name a .html file"),
         (["dot", "--lecture", "usc"], "neither a topic"),
         (["dot", "--run"], "add --lecture NAME"),
+        (["--lecture", "usc", "--run", "--model", "runs/x"], "--text"),
         (["nll", "--target", "x"], "add --model DIR"),
         (["atention"], "choose one of dot, cosine"),
         (["dot", "--out", "dot.png"], "no plot"),

@@ -41,7 +41,7 @@ def explain(
         typer.Option(metavar="NAME", help="List a lecture's subjects: hse, purdue, hufs, usc or auckland."),
     ] = None,
     run: Annotated[
-        bool, typer.Option("--run", help="With --lecture: work through all its topics; --out FILE.html: on a page.")
+        bool, typer.Option("--run", help="With --lecture: work through its topics; so does --out FILE.html, on a page.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -105,6 +105,8 @@ def _explain_lecture(name: str, model: Path | None, of_model: dict[str, Any], ru
             raise UserError("--model has no effect on the list of subjects; add --run or --out FILE.html")
         print_line(list_subjects(lecture))
         return
+    if model and not of_model["text"]:
+        raise UserError('give the sentence that the model is to process: --text "…"')
     worked = work_through(lecture, ModelInput.load(model, **of_model) if model else None)
     if out:
         write_atomically(out, render_lecture_html(lecture.title, worked).encode())

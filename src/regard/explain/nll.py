@@ -88,7 +88,8 @@ def explain_nll_on_model(model_input: ModelInput) -> Explanation:
                 "Per token, as a perplexity: 1 is perfect.", _PERPLEXITY, matrix("perplexity", (nll / len(words)).exp())
             ),
         ),
-        f"NLL = {format_number(float(nll))} over {len(words)} tokens. The least expected is {words[worst]}, with "
+        f"NLL = {format_number(float(nll))}, {format_number(float(nll) / len(words))} per token. The least expected is "
+        f"“{words[worst]}”, with "
         f"p = {format_number(float(of_reference[worst].exp()))}.",
     )
 
