@@ -34,7 +34,7 @@ LABS = {
     "scaling": Lab(scaling.QUESTION, scaling.run, scaling.FULL, scaling.QUICK, 1),
     "width": Lab(width.QUESTION, width.run, width.FULL, width.QUICK, 20),
     "bottleneck": Lab(bottleneck.QUESTION, bottleneck.run, bottleneck.FULL, bottleneck.QUICK, 45),
-    "far-positions": Lab(far_positions.QUESTION, far_positions.run, far_positions.FULL, far_positions.QUICK, 45),
+    "far-positions": Lab(far_positions.QUESTION, far_positions.run, far_positions.FULL, far_positions.QUICK, 75),
     "gradients": Lab(gradients.QUESTION, gradients.run, gradients.FULL, gradients.QUICK, 60),
 }
 

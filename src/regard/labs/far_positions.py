@@ -16,7 +16,7 @@ from regard.labs.training import BATCH_SIZE, Budget, heldout_seed, train_model
 from regard.models.encoder_decoder import EncoderDecoder
 
 QUESTION = "Why do learned positions fail at the far end?"
-FULL, QUICK = Budget(400, 300), Budget(10, 20)
+FULL, QUICK = Budget(700, 300), Budget(10, 20)
 LEARNED, SINUSOIDAL = "learned", "sinusoidal"
 POSITIONS = range(1, MAX_WORDS + 1)
 SHOWN = (1, *range(5, MAX_WORDS + 1, 5))
