@@ -187,6 +187,6 @@ def test_a_picture_of_attention_for_notebooks() -> None:
     maps = [draw_attention(record, view, kind="cross", words=True)._repr_png_() for view in ("map", "grid", "links")]
     assert len({png for png, _ in maps}) == 3
     for png, shown in maps:
-        assert shown == {"width": Image.open(BytesIO(png)).width // 2}
+        assert shown == {"width": 2 * Image.open(BytesIO(png)).width // 3}
     with pytest.raises(UserError, match="choose one of map, grid, links"):
         draw_attention(record, "picture")

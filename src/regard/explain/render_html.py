@@ -11,7 +11,8 @@ from regard.explain.plot import plot_figure, plot_svg
 from regard.explain.worked_lecture import WorkedSubject
 from regard.visualize.figure import figure_image_html, has_matplotlib
 
-_MAX_COLUMNS = 24  # of a table; wide tables scroll sideways
+_MAX_COLUMNS = 24  # of a table on a page; wide tables scroll sideways
+_MAX_COLUMNS_IN_NOTEBOOK = 10  # notebooks are narrow, and may have no styles that let tables scroll
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --soft: #f3f5f8; --line: #d5dae1; --mark: #1f5fa8; }
@@ -83,7 +84,7 @@ def _explanation_html(explanation: Explanation) -> list[str]:
     """Return an explanation without its title."""
     return [
         "<ol>",
-        *("".join(_step_html(step, _formula_html)) for step in explanation.steps),
+        *("".join(_step_html(step, _formula_html, _MAX_COLUMNS)) for step in explanation.steps),
         "</ol>",
         f'<p class="result">{_prose_html(explanation.result)}</p>',
         *_plot_html(explanation),
@@ -99,7 +100,7 @@ def render_fragment(explanation: Explanation) -> str:
     parts = [
         f"<p><strong>{escape(explanation.title)}</strong></p>",
         "<ol>",
-        *("".join(_step_html(step, _formula_text_html)) for step in explanation.steps),
+        *("".join(_step_html(step, _formula_text_html, _MAX_COLUMNS_IN_NOTEBOOK)) for step in explanation.steps),
         "</ol>",
         f"<p>→ {_prose_html(explanation.result)}</p>",
         *(f"<p>Note: {_prose_html(note)}</p>" for note in explanation.notes),
@@ -109,12 +110,12 @@ def render_fragment(explanation: Explanation) -> str:
     return "\n".join(parts)
 
 
-def _step_html(step: Step, formula_html: Callable[[Formula], str]) -> Iterator[str]:
+def _step_html(step: Step, formula_html: Callable[[Formula], str], max_columns: int) -> Iterator[str]:
     yield f"<li><p>{_prose_html(step.text)}</p>"
     if step.formula:
         yield formula_html(step.formula)
     for table in step.tables:
-        yield _table_html(table)
+        yield _table_html(table, max_columns)
     yield "</li>"
 
 
@@ -131,19 +132,19 @@ def _prose_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def _table_html(table: Table) -> str:
+def _table_html(table: Table, max_columns: int) -> str:
     if len(table.cells) == len(table.cells[0]) == 1 and table.fits_one_line:
         return f'<p class="number"><b>{escape(table.name)}</b> = {format_cells(table)[0][0]}</p>'
     is_text, corner = text_columns(table), "<th></th>" if table.rows else ""
-    names = zip(table.columns[:_MAX_COLUMNS], is_text, strict=False)
+    names = zip(table.columns[:max_columns], is_text, strict=False)
     header = "".join(_cell_html("th", *each) for each in names)
     head = f"<thead><tr>{corner}{header}</tr></thead>" if header else ""
     row_names = [f"<th>{escape(name)}</th>" for name in table.rows] or [""] * len(table.cells)
     body = "".join(
-        f"<tr>{name}{''.join(_cell_html('td', *each) for each in zip(row[:_MAX_COLUMNS], is_text, strict=False))}</tr>"
+        f"<tr>{name}{''.join(_cell_html('td', *each) for each in zip(row[:max_columns], is_text, strict=False))}</tr>"
         for name, row in zip(row_names, format_cells(table), strict=False)
     )
-    note = omission_note(table, _MAX_COLUMNS)
+    note = omission_note(table, max_columns)
     after = f'<p class="omission">{escape(note)}</p>' if note else ""
     caption = f"<caption>{escape(table.name)}</caption>"
     return f'<div class="wide"><table>{caption}{head}<tbody>{body}</tbody></table></div>{after}'
