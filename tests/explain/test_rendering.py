@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, matrix, step, table
-from regard.explain.formula import apply, expr, frac, power, sqrt, sub, sum_over
+from regard.explain.formula import apply, expr, frac, power, sqrt, sub, sum_over, words
 from regard.explain.number_format import format_number
 from regard.explain.render_html import render_html
 from regard.explain.render_text import render_text
@@ -25,6 +25,8 @@ def test_a_formula_is_unicode_and_mathml() -> None:
     assert frac("1", "2").mathml == "<mfrac><mn>1</mn><mn>2</mn></mfrac>"
     assert sub("y", "<t").mathml == "<msub><mi>y</mi><mi>&lt;t</mi></msub>"
     ElementTree.fromstring(softmax.mathml)
+    assert sub("a + b", "j").text == "(a + b)ⱼ" and "<mo>(</mo>" in sub("a + b", "j").mathml
+    assert "&#160;if&#160;" in expr("x", words("if"), "y").mathml
 
 
 def test_numbers_shown_together_have_the_same_decimals() -> None:

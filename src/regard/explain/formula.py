@@ -35,7 +35,8 @@ def words(text: str) -> Formula:
 def sub(base: Part, index: Part) -> Formula:
     """base with a subscript"""
     a, i = expr(base), expr(index)
-    return Formula(_bracketed(a) + _script(i.text.replace(" ", ""), _SUBSCRIPTS, "_"), _element("msub", a, i))
+    script = _script(i.text.replace(" ", ""), _SUBSCRIPTS, "_")
+    return Formula(_bracketed(a) + script, _element("msub", a if a.is_atom else brackets(a), i))
 
 
 def power(base: Part, exponent: Part) -> Formula:
