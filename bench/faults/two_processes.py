@@ -8,7 +8,9 @@ five pairs there is also: a start while another process trains, a start right af
 work), and `regard average` while another process trains.
 """
 
+import os
 import shutil
+import signal
 import socket
 import time
 from dataclasses import replace
@@ -79,7 +81,9 @@ def average(pair: Pair, folder: Path, random: Random) -> list[str]:
     shutil.copytree(before.out, folder / "out")
     first = Command(*longer.training.arguments(folder / "out", resume=True), cache=folder / "cache")
     first.wait_for_event(random.randint(5, len(longer.done.events) // 2))
+    os.kill(first.pid, signal.SIGSTOP)  # or it might finish before the other has started
     problems = refusal_problems(run("average", folder / "out", *AVERAGE, cache=folder / "cache"), first.pid)
+    os.kill(first.pid, signal.SIGCONT)
     done = first.wait()
     same = bundle_files(folder / "out") == longer.files
     return problems + ([] if same and not done.code else [f"another model: {done}"])
