@@ -20,6 +20,14 @@ os.environ["OMP_NUM_THREADS"] = "1"
 VOCAB = 40
 
 
+_LONGEST = ("test_browser.py", "test_resume.py", "test_output.py", "test_recipes.py", "test_notebooks.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first, so that no worker is left with one of them at the end."""
+    items.sort(key=lambda item: _LONGEST.index(item.path.name) if item.path.name in _LONGEST else len(_LONGEST))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _temporary_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the user's cache out of all tests, and of the fixtures that they share."""
