@@ -10,7 +10,7 @@ demo: .venv/ready            ## train on the built-in corpus, translate and draw
 	$(BIN)/regard demo
 
 test: .venv/ready            ## run all tests (up to ten minutes on two cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/ready           ## check formatting, lint, types and that the built page is up to date; CI runs this and the tests
 	$(BIN)/ruff format --check .
