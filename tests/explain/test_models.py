@@ -158,7 +158,7 @@ def test_a_reference_takes_the_place_of_the_models_output(model_folders: dict[st
 
 def test_pooling_shows_the_weights_that_a_classifier_has_learned(model_folders: dict[str, Path]) -> None:
     model_input = load(model_folders["pooling"])
-    torch.nn.init.normal_(model_input.model.pooling.query)
+    torch.nn.init.normal_(model_input.model.pooling.key)
     explanation = explain("pooling", model_input)
     assert explanation["α"].sum() == pytest.approx(1, abs=1e-6) and explanation["α"].std() > 1e-3
     expected = model_input.model.embed(model_input.batch.src).detach().numpy()

@@ -58,7 +58,7 @@ def classifier(encoder: dict[str, object], **options: object) -> Classifier:
 def pooling_classifier() -> Classifier:
     pipeline = classifier(STACK, pooling="attention")
     with torch.no_grad():
-        pipeline.model.pooling.query.normal_()  # it starts at zero
+        pipeline.model.pooling.key.normal_()  # it starts at zero
     return pipeline
 
 

@@ -13,6 +13,9 @@ from regard.nn.pooling import AttentionPooling
 
 _QUERY = (1.0, 1.0, 0.0)
 _SCORES = expr(sub("e", "i"), "=", frac(expr("q ·", sub("x", "i")), sqrt("d")))
+_LEARNED_SCORES = expr(
+    sub("k", "i"), "= W", sub("x", "i"), ",", sub("e", "i"), "=", frac(expr("q ·", sub("k", "i")), sqrt("d"))
+)
 _POOLED = expr("y =", sum_over("i", sub("α", "i"), sub("x", "i")))
 _MEAN = expr("m =", frac("1", "n"), sum_over("i", sub("x", "i")))
 
@@ -89,7 +92,11 @@ def explain_pooling_on_model(model_input: ModelInput) -> Explanation:
         (
             first,
             step("The query that the model has learned.", matrix("q", module.query)),
-            step("The score of each token.", _SCORES, matrix("e", trace.scores[0], (), tokens)),
+            step(
+                "A matrix, learned too, turns the states into keys. The score of each token:",
+                _LEARNED_SCORES,
+                matrix("e", trace.scores[0], (), tokens),
+            ),
             step("Softmax over the text.", SOFTMAX, matrix("α", weights, (), tokens)),
             step(
                 "The weighted sum is the vector of the text, from which the label is predicted.",

@@ -7,7 +7,10 @@ from regard.nn.attention import AttentionTrace, attend_traced
 
 
 class AttentionPooling(nn.Module):
-    """Σ_i softmax_i(q · x_i / √d) x_i with one learned query q. It starts at q = 0, which gives the mean."""
+    """Σ_i softmax_i(q · k_i / √d) x_i with a learned query q and keys k_i = W x_i.
+
+    W starts at 0, which gives the mean.
+    """
 
     n_heads = 1
     score_name = "scaled-dot"
@@ -17,9 +20,10 @@ class AttentionPooling(nn.Module):
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
-        self.query = nn.Parameter(torch.zeros(d_model))
+        self.query = nn.Parameter(torch.randn(d_model))
+        self.key = nn.Parameter(torch.zeros(d_model, d_model))
 
     def forward(self, x: Tensor, mask: Tensor) -> AttentionTrace:
         """x [B, S, D], mask [B, S] → the trace of one query per row, whose output is [B, 1, D]"""
         q = self.query.expand(len(x), 1, -1)
-        return attend_traced(q, x, x, self.score_name, mask[:, None, :], self.normalise)
+        return attend_traced(q, x @ self.key.T, x, self.score_name, mask[:, None, :], self.normalise)
