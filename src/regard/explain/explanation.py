@@ -88,7 +88,7 @@ class LinePlot:
     y: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """A computation worked out: its steps, the result in words, notes, and a plot for some topics."""
 
@@ -97,6 +97,9 @@ class Explanation:
     result: str
     notes: tuple[str, ...] = ()
     plot: GridPlot | LinePlot | None = None
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.title!r}, {len(self.steps)} steps)"
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return the cells [rows, columns] of the first table of that name."""
