@@ -92,8 +92,9 @@ def test_a_process_that_lost_its_lock_may_not_write(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\x00", b"[" * 100_000])
 def test_a_damaged_lock_file_is_no_obstacle(content: bytes, tmp_path: Path) -> None:
     (tmp_path / ".lock").write_bytes(content)
-    with lock_folder(tmp_path, quiet):
-        pass
+    with lock_folder(tmp_path, quiet) as lock:
+        lock.check()
+    assert not (tmp_path / ".lock").exists()
 
 
 def test_a_folder_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:

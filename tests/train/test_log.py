@@ -54,4 +54,7 @@ def test_a_log_outlives_its_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     for stderr in (Gone(), None):
         monkeypatch.setattr("sys.stderr", stderr)
-        RunLog(tmp_path).info("nobody reads this")
+        with RunLog(tmp_path) as log:
+            log.info("nobody reads this")
+            log.record(1, loss=2.0)
+    assert [row["loss"] for row in read_metrics(log.path)] == [2.0, 2.0]

@@ -41,7 +41,7 @@ def explain_lookup() -> Explanation:
     one_hot = torch.eye(3, dtype=torch.float64)[_FRENCH.index(_QUERY)][None]
     q, between = one_hot @ w, torch.tensor([_BETWEEN], dtype=torch.float64)
     hard, soft = (attend_traced(q, keys, values, "dot", normalise=how) for how in ("hardmax", "softmax"))
-    found = _WAVELENGTHS[_ENGLISH.index("green")]
+    green = _WAVELENGTHS[_ENGLISH.index("green")]
     by_scale = [(s, softmax(s * soft.scores, None)) for s in _SCALES]
     rows = [[*weights[0].tolist(), f"{float(weights @ values):.1f}"] for _, weights in by_scale]
     return Explanation(
@@ -49,7 +49,7 @@ def explain_lookup() -> Explanation:
         (
             step(
                 "A table of colours and their wavelengths in nm. It returns the value of the one key that "
-                f"equals the query: for “green”, {found:g}.",
+                f"equals the query: for “green”, {green:g}.",
                 _LOOKUP,
                 table("key", ("value",), [(v,) for v in _WAVELENGTHS], _ENGLISH),
             ),
@@ -77,7 +77,7 @@ def explain_lookup() -> Explanation:
                 _GENERAL,
                 matrix("by hardmax", hard.output),
                 matrix("by softmax", soft.output),
-                max_difference(hard.output, found, "largest difference of hardmax from the table"),
+                max_difference(hard.output, green, "largest difference of hardmax from the table"),
             ),
             step(
                 "As the scores are multiplied by a larger and larger s, softmax becomes hardmax.",
@@ -86,7 +86,7 @@ def explain_lookup() -> Explanation:
             ),
             _between_step(between, keys, values),
         ),
-        f"The table and attention by hardmax return {found:g}; attention by softmax returns "
+        f"The table and attention by hardmax return {green:g}; attention by softmax returns "
         f"{format_number(float(soft.output))}, and {rows[-1][-1]} with s = {_SCALES[-1]}. Attention is a table with "
         "soft matches: it always returns something, and it has a gradient, so it can be learned.",
         _NOTES,
@@ -125,9 +125,9 @@ def explain_lookup_on_model(model_input: ModelInput) -> Explanation:
     scores, v = (torch.from_numpy(part).double() for part in (head.scores, head.v))
     mask = torch.from_numpy(head.mask)
     hard, soft = hardmax(scores, mask), softmax(scores, mask)
-    found = hard.argmax(1)
-    largest = soft.gather(1, found[:, None]).squeeze(1)
-    matches = [(columns[i], weight) for i, weight in zip(found.tolist(), largest.tolist(), strict=True)]
+    best = hard.argmax(1)
+    largest = soft.gather(1, best[:, None]).squeeze(1)
+    matches = [(columns[i], weight) for i, weight in zip(best.tolist(), largest.tolist(), strict=True)]
     by_scale = [
         (
             float(weights.amax(1).mean()),

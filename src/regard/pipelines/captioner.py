@@ -17,7 +17,7 @@ from regard.models.image_encoder import ImageEncoder
 from regard.models.record import AttentionRecord
 from regard.pipelines.base import EncodedInput, ImageSize, Input, Pipeline, check_hypotheses
 from regard.search.decode import DecodeConfig, decode
-from regard.text.html_table import image_row_html, sentence_pair_html
+from regard.text.html_table import image_row_html, text_html
 from regard.text.labels import token_labels
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS, SPECIALS
@@ -37,7 +37,7 @@ class Caption:
 
     def _repr_html_(self) -> str:
         """Show the caption and its score in a notebook, and where in the image each word attends if requested."""
-        parts = [sentence_pair_html(self.text, self.text), f"<div>score: {self.score:.3f}</div>"]
+        parts = [text_html(self.text), f"<div>score: {self.score:.3f}</div>"]
         if self.regions is not None:
             maps = self.regions.mean((0, 1))
             largest = max(float(maps.max()), 1e-9)

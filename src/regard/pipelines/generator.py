@@ -13,7 +13,7 @@ from regard.pipelines.arguments import check_count, check_text, check_texts
 from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig, decode, sample_tokens
 from regard.search.sampling import SamplingConfig
-from regard.text.html_table import sentence_pair_html
+from regard.text.html_table import text_html
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS, EOS
 
@@ -26,7 +26,7 @@ class GeneratedText:
 
     def _repr_html_(self) -> str:
         """Show the text and its score in a notebook."""
-        return sentence_pair_html(self.text, self.text) + f"<div>score: {self.score:.3f}</div>"
+        return text_html(self.text) + f"<div>score: {self.score:.3f}</div>"
 
 
 @dataclass(frozen=True)

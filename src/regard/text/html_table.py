@@ -11,9 +11,14 @@ _PADDING = "padding:.15em .4em"
 
 
 def sentence_pair_html(source: str, target: str) -> str:
-    """Return the source and, if it differs, the target in bold; the browser chooses the direction of writing."""
-    first, second = (escape(make_printable(text)) for text in (source, target))
-    return f'<p dir="auto">{first}</p>' + f'<p dir="auto"><strong>{second}</strong></p>' * (source != target)
+    """Return the source and, if it differs, the target in bold."""
+    return text_html(source) + text_html(target, bold=True) * (source != target)
+
+
+def text_html(text: str, bold: bool = False) -> str:
+    """Return a text as a paragraph; the browser chooses the direction of writing."""
+    content = escape(make_printable(text))
+    return f'<p dir="auto">{f"<strong>{content}</strong>" if bold else content}</p>'
 
 
 def weight_table_html(rows: Sequence[str], columns: Sequence[str], weights: Sequence[Sequence[float]]) -> str:
