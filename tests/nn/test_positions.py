@@ -10,7 +10,7 @@ from regard.errors import UserError
 from regard.nn.attention import attend, attend_fused
 from regard.nn.embedding import Add, Concatenate
 from regard.nn.masks import causal_mask
-from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, rotate, sinusoid
+from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, distances, rotate, rotation, sinusoid
 
 
 def rand(*shape: int) -> Tensor:
@@ -32,15 +32,18 @@ def test_the_first_two_sinusoids_of_the_lecture() -> None:
 
 def test_sinusoidal_positions_continue_after_the_end_of_their_table() -> None:
     short, long = SinusoidalPositions(8, max_len=4), SinusoidalPositions(8, max_len=32)
-    for start, n in ((0, 3), (2, 10), (20, 1)):
-        torch.testing.assert_close(short(start, n), long(start, n))
+    for n in (3, 12, 21):
+        positions = torch.arange(n).view(1, n).flip(1)
+        torch.testing.assert_close(short(n), long(n))
+        torch.testing.assert_close(short.at(positions, n), long.at(positions, n))
+        torch.testing.assert_close(long.at(positions, n)[0].flip(0), long(n))
 
 
 def test_learned_positions_after_the_end_of_their_table_are_refused() -> None:
     positions = LearnedPositions(8, max_len=4)
-    assert positions(1, 3).shape == (3, 8)
+    assert positions(4).shape == (4, 8)
     with pytest.raises(UserError, match="max_len"):
-        positions(2, 3)
+        positions(5)
 
 
 def test_addition_is_a_special_case_of_concatenation() -> None:
@@ -54,18 +57,20 @@ def test_addition_is_a_special_case_of_concatenation() -> None:
 def test_products_of_rotated_vectors_depend_on_the_distance_only() -> None:
     q, k = rand(1, 8), rand(1, 8)
 
+    def at(x: torch.Tensor, *positions: int) -> torch.Tensor:
+        return rotate(x, rotation(torch.tensor(positions), x.shape[-1], x.dtype))
+
     def product(i: int, j: int) -> float:
-        return float(rotate(q, i) @ rotate(k, j).T)
+        return float(at(q, i) @ at(k, j).T)
 
     assert product(3, 1) == pytest.approx(product(12, 10), abs=1e-12)
     assert product(3, 1) != pytest.approx(product(4, 1), abs=1e-6)
     x = rand(6, 8)
-    torch.testing.assert_close(rotate(x).norm(dim=-1), x.norm(dim=-1), msg="a rotation keeps lengths")
-    torch.testing.assert_close(rotate(x)[4:], rotate(x[4:], start=4), rtol=0, atol=1e-12)
+    torch.testing.assert_close(at(x, *range(6)).norm(dim=-1), x.norm(dim=-1), msg="a rotation keeps lengths")
 
 
 def test_alibi_is_the_bias_of_the_paper() -> None:
-    bias = alibi(8, 2, 5, rand(1))
+    bias = alibi(8, distances(2, 5, torch.device("cpu")), torch.float64)
     assert bias.shape == (8, 2, 5)
     for head in range(8):
         slope = 2.0 ** -(head + 1)

@@ -12,7 +12,9 @@ from regard.explain.explanation import Explanation, column_numbers, matrix, max_
 from regard.explain.formula import apply, expr, frac, power, sqrt, sub
 from regard.explain.model_input import ModelInput, unique_labels
 from regard.explain.number_format import format_number
+from regard.models.stack import StackState
 from regard.nn.attention import Heads, SelfAttention
+from regard.nn.kv_cache import CacheIndex, KvCache
 
 _WORDS = ("I", "love", "you", "too")
 _NEW_OUTPUT = expr(
@@ -28,12 +30,13 @@ def explain_cache() -> Explanation:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         layer, x = SelfAttention(Heads(4, 2), causal=True).double(), torch.randn(1, len(_WORDS), 4).double()
-    past, outputs, rows = layer.start(1, x), [], []
+    past, index, outputs, rows = layer.start(1, x), CacheIndex.start(1, x.device), [], []
     for t in range(len(_WORDS)):
-        y, past = layer.step(x[:, t : t + 1], past)
+        places, index = index.read(1)
+        y, past = layer.step(x[:, t : t + 1], past, places)
         recomputed = layer(x[:, : t + 1])[0][:, -1:]
         outputs.append(y)
-        rows.append((1, t + 1, past.k.numel() + past.v.numel(), float((y - recomputed).abs().max())))
+        rows.append((1, t + 1, places.attended(past).numel(), float((y - recomputed).abs().max())))
     stepwise, at_once, n = torch.cat(outputs, 1)[0], layer(x)[0][0], len(_WORDS)
     columns = ("keys computed", "without a cache", "numbers stored", "largest difference")
     return Explanation(
@@ -102,14 +105,19 @@ def _describe_savings(sizes: list[int]) -> str:
 
 
 def _n_bytes(state: Any) -> int:
-    """Return the bytes of all tensors in a decoder state; one that several layers share counts once."""
-    tensors = {tensor.data_ptr(): tensor for tensor in _tensors(state)}
+    """Return the bytes that a decoder state uses; a tensor that several layers share counts once."""
+    length = state.index.length if isinstance(state, StackState) else 0
+    tensors = {tensor.data_ptr(): tensor for tensor in _tensors(state, length)}
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
 
 
-def _tensors(state: Any) -> Iterator[Tensor]:
-    if isinstance(state, Tensor):
+def _tensors(state: Any, length: int) -> Iterator[Tensor]:
+    """Yield the tensors of a state; of a cache only the `length` positions in use, and not the index of the caches."""
+    if isinstance(state, KvCache):
+        yield state.entries[:, :length]
+    elif isinstance(state, Tensor):
         yield state
-    parts = state if isinstance(state, tuple) else vars(state).values() if is_dataclass(state) else ()
-    for part in parts:
-        yield from _tensors(part)
+    elif not isinstance(state, CacheIndex):
+        parts = state if isinstance(state, tuple) else vars(state).values() if is_dataclass(state) else ()
+        for part in parts:
+            yield from _tensors(part, length)

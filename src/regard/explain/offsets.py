@@ -53,7 +53,7 @@ def explain_offsets_on_model(model_input: ModelInput) -> Explanation:
             "`regard explain positions` shows what it has"
         )
     n = len(model_input.input_ids)
-    table = positions(0, n + _K).double()
+    table = positions(n + _K).double()
     d = positions.d_model
     return Explanation(
         f"Offsets of the model's sinusoidal positions: {model_input.short_text}",
@@ -68,7 +68,7 @@ def explain_offsets_on_model(model_input: ModelInput) -> Explanation:
         ),
         f"One matrix moves all {n} positions of this sentence by {_K}. The model stores positions in single precision, "
         "hence the small differences.",
-        plot=_product_plot(positions(0, _PLOT_SIZE).double()),
+        plot=_product_plot(positions(_PLOT_SIZE).double()),
     )
 
 

@@ -9,7 +9,7 @@ from regard.explain.formula import apply, expr, frac, power
 from regard.explain.model_input import ModelInput
 from regard.explain.number_format import format_number
 from regard.nn.attention import SelfAttention, attend
-from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, rotate, sinusoid
+from regard.nn.positions import LearnedPositions, SinusoidalPositions, alibi, distances, rotate, sinusoid
 
 _WORDS, _REVERSED = ("I", "love", "you"), [2, 1, 0]
 _D = 4
@@ -96,10 +96,10 @@ def _explain_added(model_input: ModelInput, positions: SinusoidalPositions | Lea
     """Explain position vectors that are combined with the embeddings."""
     tokens, embedding = model_input.input_labels, model_input.text_reader.embedding
     ids = torch.tensor(model_input.input_ids)
-    table, x = positions(0, len(tokens)), embedding.tokens(ids) * embedding.scale
+    table, x = positions(len(tokens)), embedding.tokens(ids) * embedding.scale
     combined = embedding(ids[None])[0]
     is_sinusoidal, dimensions = isinstance(positions, SinusoidalPositions), _dimension_numbers(table)
-    plotted = positions(0, min(_PLOT_SIZE[0], len(positions.table))).numpy()
+    plotted = positions(min(_PLOT_SIZE[0], len(positions.table))).numpy()
     largest = float(abs(plotted).max())
     return Explanation(
         f"The model's {'sinusoidal' if is_sinusoidal else 'learned'} positions: {model_input.short_text}",
@@ -127,13 +127,16 @@ def _explain_relative(model_input: ModelInput, attention: SelfAttention) -> Expl
     n, positions = len(tokens), attention.positions
     if positions == "alibi":
         text = "Each score is lowered in proportion to the distance of the two tokens; each head has its own slope."
-        name, scores = "bias of head 0", alibi(attention.n_heads, n, n, torch.zeros(1))[0]
+        name, scores = (
+            "bias of head 0",
+            alibi(attention.n_heads, distances(n, n, torch.device("cpu")), torch.float32)[0],
+        )
     else:
         text = (
             "Queries and keys are rotated by an angle that grows with the position; here the same vector, (1, 1, …), "
             "is used at every position."
         )
-        rotated = rotate(torch.ones(n, attention.widths[0]))
+        rotated = rotate(torch.ones(n, attention.widths[0]), attention.rotation(torch.arange(n), torch.float32))
         name, scores = "rotated q · rotated k", rotated @ rotated.T
     neighbours = f": neighbours have {format_number(float(scores[0, 1]))} at every position" if n > 1 else ""
     return Explanation(

@@ -1,6 +1,5 @@
 """Decoder-only models: a language model, and a translator that reads the source as the start of its text."""
 
-from dataclasses import replace
 from typing import Literal, cast
 
 import torch
@@ -108,14 +107,18 @@ class DecoderOnly(nn.Module):
         state = self.decoder.start(None, batch.size, head_mask)
         if batch.src.shape[1] == 0:
             return state
-        ids, n_padding = pad_left(batch.src)
         stack = self._stack()
-        if self.max_len is not None and ids.shape[1] + 2 > self.max_len:
+        if self.max_len is not None and batch.src.shape[1] + 2 > self.max_len:
             raise UserError(
-                f"a source of {ids.shape[1]} tokens leaves no room for its target within {self.max_len} learned "
+                f"a source of {batch.src.shape[1]} tokens leaves no room for its target within {self.max_len} learned "
                 "positions; split it, or train with a larger model.decoder.max_len"
             )
-        return stack.read(replace(cast(StackState, state), n_padding=n_padding), ids)[1]
+        ids = torch.where(batch.src == EOS, SEP, batch.src)
+        return stack.read(cast(StackState, state), ids, batch.lengths)
+
+    def read(self, state: DecoderState, ids: Tensor) -> DecoderState:
+        """Read several tokens per row, ids [R, n], in one pass where the decoder can."""
+        return self.decoder.read(state, ids)
 
     def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""

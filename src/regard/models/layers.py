@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention
 from regard.nn.feedforward import make_feed_forward
-from regard.nn.kv_cache import KeyValue
+from regard.nn.kv_cache import KeyValue, Places
 from regard.nn.mixers import CausalMixer, Mixer, MixerStateT
 from regard.nn.residual import Residual
 
@@ -52,7 +52,7 @@ class EncoderLayer(nn.Module):
 
 
 class Source(NamedTuple):
-    """The source as one decoder layer sees it: keys and values [N, H, S, K], mask [N, 1, 1, S]."""
+    """The source as one decoder layer sees it: keys and values [N, H, S, K], mask [N, 1, 1, S] (bool or added)."""
 
     keys_values: KeyValue
     mask: Tensor
@@ -100,11 +100,11 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
         x: Tensor,
         past: MixerStateT,
         source: Source | None,
-        mask: Tensor | None,
+        places: Places,
         head_masks: HeadMasks = HeadMasks(),
     ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [R, 1, D], given the mixer's state of earlier tokens"""
-        y, past = self.mixer.step(self.mixer_residual.before(x), past, mask, head_masks.mixer)
+        y, past = self.mixer.step(self.mixer_residual.before(x), past, places, head_masks.mixer)
         x = self.mixer_residual.after(x, y)
         return self._after_mixer(x, source, False, head_masks.cross)[0], past
 

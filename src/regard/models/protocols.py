@@ -110,6 +110,10 @@ class Decoder(Protocol[DecoderStateT]):
         """Read one token per row, ids [R] → vectors [R, D] and the state after"""
         ...
 
+    def read(self, state: DecoderStateT, ids: Tensor) -> DecoderStateT:
+        """Read several tokens per row, ids [R, n], and return the state after them."""
+        ...
+
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         """Attention of kind "decoder" (self) or "cross", one module per layer."""
         ...

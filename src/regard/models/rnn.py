@@ -130,10 +130,10 @@ class RnnAttention(nn.Module):
         has_log_weights = self.over_all_positions or config.local == "predictive"
         self.normalise: str = "exp" if has_log_weights else config.normalise
 
-    def forward(self, q: Tensor, memory: Memory, step: int) -> AttentionTrace:
+    def forward(self, q: Tensor, memory: Memory, start: Tensor | int) -> AttentionTrace:
         """q [R, T, Dq] → trace [N, T·R/N, …]: the R/N hypotheses of a sentence become queries of one source
 
-        `step` is the target position of the first of the T queries of each row.
+        `start` is the target position of the first of the T queries, one for all rows or one per row [R].
         """
         values, mask = memory.values, memory.mask[:, None, :]
         queries = q.reshape(len(values), -1, q.shape[-1])
@@ -141,7 +141,8 @@ class RnnAttention(nn.Module):
             return attend_traced(queries, values, values, self.score.log_softmax, mask, self.normalise)
         if self.local is None:
             return attend_traced(queries, values, values, self.score, mask, self.normalise)
-        steps = torch.arange(step, step + q.shape[1], device=q.device).repeat(len(q) // len(values))
+        first = torch.as_tensor(start, device=q.device).expand(len(q))
+        steps = (first[:, None] + torch.arange(q.shape[1], device=q.device)).view(len(values), -1)
         return self._attend_locally(self.local, queries, memory, steps)
 
     def _attend_locally(self, local: LocalWindow, q: Tensor, memory: Memory, steps: Tensor) -> AttentionTrace:
@@ -162,14 +163,18 @@ class RnnState:
     rnn: RecurrentState
     memory: Memory | None
     """None: the decoder has no attention"""
-    length: int = 0
-    """Tokens read so far"""
+    positions: Tensor
+    """[R]: tokens that each hypothesis has read"""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "RnnState":
         memory = self.memory
         if memory is not None and (sentences is None or len(sentences) < len(memory.mask)):
             memory = memory.select(rows if sentences is None else sentences)
-        return RnnState(self.rnn.select(rows), memory, self.length)
+        return RnnState(self.rnn.select(rows), memory, self.positions[rows])
+
+    def with_room(self, n_tokens: int) -> "RnnState":
+        """Return the state itself: its shapes stay the same from step to step anyway."""
+        return self
 
 
 class RnnDecoder(nn.Module):
@@ -217,15 +222,21 @@ class RnnDecoder(nn.Module):
             h = self.tokens.weight.new_zeros(rows, n, d)
         else:
             h = self.initial_state(memory.summary).tanh().unflatten(-1, (n, d))
-        return RnnState(self.rnn.initial_state(h), None if self.attention is None else memory)
+        positions = torch.zeros(rows, dtype=torch.int64, device=h.device)
+        return RnnState(self.rnn.initial_state(h), None if self.attention is None else memory, positions)
 
     def step(self, state: RnnState, ids: Tensor) -> tuple[Tensor, RnnState]:
         x, memory = self.tokens(ids[:, None]), state.memory
         if self.join is None or memory is None:
-            h, after, _ = self._context_to_output(x, state.rnn, memory, state.length)
+            h, after, _ = self._context_to_output(x, state.rnn, memory, state.positions)
         else:
-            h, after, _ = self._context_to_input(x, state.rnn, memory, state.length)
-        return h[:, -1], RnnState(after, memory, state.length + 1)
+            h, after, _ = self._context_to_input(x, state.rnn, memory, state.positions)
+        return h[:, -1], RnnState(after, memory, state.positions + 1)
+
+    def read(self, state: RnnState, ids: Tensor) -> RnnState:
+        for t in range(ids.shape[1]):
+            state = self.step(state, ids[:, t])[1]
+        return state
 
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         return [self.attention] if kind == "cross" and self.attention is not None else []
@@ -235,13 +246,13 @@ class RnnDecoder(nn.Module):
         return self.config.n_layers * self.config.d_model * (2 if self.config.cell == "lstm" else 1)
 
     def _context_to_output(
-        self, x: Tensor, state: RecurrentState, memory: Memory | None, step: int = 0
+        self, x: Tensor, state: RecurrentState, memory: Memory | None, start: Tensor | int = 0
     ) -> tuple[Tensor, RecurrentState, AttentionTrace | None]:
         """h_t = RNN(x_t, h_{t−1});  α = softmax(e(h_t, H));  c_t = Σ α_j h_j;  → [c_t ; h_t]"""
         h, state = self.rnn(x, state)
         if memory is None or self.attention is None:
             return h, state, None
-        trace = self.attention(h, memory, step)
+        trace = self.attention(h, memory, start)
         context = trace.output.reshape(*h.shape[:2], -1)
         return torch.cat([context, h], dim=-1), state, trace
 
@@ -254,12 +265,12 @@ class RnnDecoder(nn.Module):
         return torch.cat(hidden, dim=1), _concatenate_queries(traces)
 
     def _context_to_input(
-        self, x: Tensor, state: RecurrentState, memory: Memory, step: int
+        self, x: Tensor, state: RecurrentState, memory: Memory, start: Tensor | int
     ) -> tuple[Tensor, RecurrentState, AttentionTrace]:
         """q = [h_{t−1} ; x_t];  c = Σ softmax(e(q, H)) h_j;  z = ReLU(W_c [x_t ; c] + b_c);  h_t = RNN(z, h_{t−1})"""
         assert self.join is not None and self.attention is not None
         q = torch.cat([state.h[:, -1:].to(x.dtype), x], dim=-1)
-        trace = self.attention(q, memory, step)
+        trace = self.attention(q, memory, start)
         context = trace.output.reshape(*x.shape[:2], -1)
         z = self.join(torch.cat([x, context], dim=-1)).relu()
         h, state = self.rnn(z, state)

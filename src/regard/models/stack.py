@@ -14,7 +14,8 @@ from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.models.sizes import HeadCount, LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, SelfAttention
 from regard.nn.embedding import Add, Concatenate, Embedding
-from regard.nn.masks import padding_mask
+from regard.nn.kv_cache import MAX_SHARED, CacheIndex, KvCache, Places
+from regard.nn.masks import as_added
 from regard.nn.mixers import (
     BidirectionalStateSpace,
     CausalMixer,
@@ -24,7 +25,7 @@ from regard.nn.mixers import (
     StateSpace,
     Window,
 )
-from regard.nn.positions import POSITIONS
+from regard.nn.positions import POSITIONS, Rotation
 from regard.nn.residual import NORMS
 from regard.text.vocab import PAD
 
@@ -193,17 +194,21 @@ class StackState:
     layers: tuple[MixerState, ...]
     sources: tuple[Source, ...]
     """The source as each layer sees it, one row per sentence; empty without cross-attention"""
-    n_padding: Tensor | None = None
-    """[R]: padding tokens on the left of a prompt"""
-    length: int = 0
-    """Tokens read so far"""
+    index: CacheIndex
     head_masks: tuple[HeadMasks, ...] = ()
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "StackState":
-        layers = tuple(layer.select(rows) for layer in self.layers)
-        n_padding = None if self.n_padding is None else self.n_padding.index_select(0, rows)
+        caches = [layer for layer in self.layers if isinstance(layer, KvCache)]
+        index, selected = self.index.select(rows, sentences, caches)
+        remaining = iter(selected)
+        layers = tuple(next(remaining) if isinstance(layer, KvCache) else layer.select(rows) for layer in self.layers)
         sources = tuple(_select_source(source, rows, sentences) for source in self.sources)
-        return StackState(layers, sources, n_padding, self.length, self.head_masks)
+        return StackState(layers, sources, index, self.head_masks)
+
+    def with_room(self, n_tokens: int) -> "StackState":
+        """Return the state with room for so many tokens; its shapes then stay the same from step to step."""
+        layers = tuple(layer.with_room(n_tokens) if isinstance(layer, KvCache) else layer for layer in self.layers)
+        return replace(self, layers=layers, index=self.index.with_room(n_tokens, fixed=True))
 
 
 def _select_source(source: Source, rows: Tensor, sentences: Tensor | None) -> Source:
@@ -226,6 +231,11 @@ class StackDecoder(nn.Module):
         self.d_out = config.d_model
         self.max_len = config.max_positions
         self.max_memory_len = config.max_len if config.score == "location" else None
+        attention = self.attention_modules("decoder") + self.attention_modules("cross")
+        self.fused = all(module.fused for module in attention if isinstance(module, MultiHeadAttention))
+        """Whether all attention uses the fused kernel, which adds the mask to the scores"""
+        self.reads_at_once = all(isinstance(layer.mixer, SelfAttention) for layer in self._layers())
+        """Whether several tokens can be read in one pass"""
 
     def forward(
         self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
@@ -253,24 +263,46 @@ class StackDecoder(nn.Module):
     def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> StackState:
         like = self.embedding.tokens.weight
         layers = tuple(layer.mixer.start(rows, like) for layer in self._layers())
-        sources = tuple(source for source in self._sources(memory) if source is not None)
-        return StackState(layers, sources, head_masks=tuple(self._head_masks(head_mask, like.device)))
+        sources = tuple(self._as_added(source) for source in self._sources(memory) if source is not None)
+        index = CacheIndex.start(rows, like.device, MAX_SHARED if self.fused else 1)
+        return StackState(layers, sources, index, tuple(self._head_masks(head_mask, like.device)))
 
     def step(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
-        x, state = self.read(state, ids[:, None])
+        x, state = self._read(state, ids[:, None])
         return x[:, -1], state
 
-    def read(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
+    def read(self, state: StackState, ids: Tensor, lengths: Tensor | None = None) -> StackState:
+        """Read several tokens per row, ids [R, n], or only the first `lengths` [R] of them."""
+        if self.reads_at_once:
+            return self._read(state, ids, lengths)[1]
+        assert lengths is None
+        for t in range(ids.shape[1]):
+            state = self.step(state, ids[:, t])[1]
+        return state
+
+    def _read(self, state: StackState, ids: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, StackState]:
         """Read the next tokens ids [R, n] → their vectors [R, n, D] and the state after them"""
-        x = self.embedding(ids, start=state.length, n_padding=state.n_padding)
-        length = state.length + ids.shape[1]
-        mask = None if state.n_padding is None else padding_mask(state.n_padding, length, ids.shape[1])
+        places, index = state.index.read(ids.shape[1], lengths)
+        x = self.embedding.at(ids, places.positions, places.length)
+        if self.fused:
+            places = places._replace(mask=as_added(places.mask, x.dtype), rotation=self._rotation(places, x))
         states = []
         for i, layer in enumerate(self._layers()):
             source = state.sources[i] if state.sources else None
-            x, past = layer.step(x, state.layers[i], source, mask, state.head_masks[i])
+            x, past = layer.step(x, state.layers[i], source, places, state.head_masks[i])
             states.append(past)
-        return self.norm(x), replace(state, layers=tuple(states), length=length)
+        return self.norm(x), replace(state, layers=tuple(states), index=index)
+
+    def _rotation(self, places: Places, x: Tensor) -> Rotation | None:
+        """Return the angles of rotary positions, once for all layers."""
+        mixer = self._layers()[0].mixer
+        if isinstance(mixer, SelfAttention) and mixer.positions == "rotary":
+            return mixer.rotation(places.positions, x.dtype)
+        return None
+
+    def _as_added(self, source: Source) -> Source:
+        """Turn a source's mask into what is added to the scores, once for all steps, if attention is fused."""
+        return source._replace(mask=as_added(source.mask, source.keys_values.k.dtype)) if self.fused else source
 
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         if kind not in ("decoder", "cross"):

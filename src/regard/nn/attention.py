@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import UserError
-from regard.nn.kv_cache import KeyValue
+from regard.nn.kv_cache import KeyValue, KvCache, Places
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
-from regard.nn.positions import alibi, rotate
+from regard.nn.positions import Rotation, alibi, distances, rotate, rotation
 from regard.nn.scores import make_score, score_named
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
@@ -102,13 +102,16 @@ def attend_fused(
     """`attend` with the scaled dot product in one kernel that never stores the weights.
 
     Keys and values may have fewer heads than the queries; each then serves a group of query heads. `dropout` is
-    applied to the weights. `causal` means the mask of `causal_mask`: the last query is aligned with the last key.
+    applied to the weights. `causal` means the mask of `causal_mask`: the last query is aligned with the last key. A mask
+    may also be what is added to the scores, 0 or −∞.
     """
     # The kernel's own causal mask aligns the first query with the first key, which differs unless Tq = Tk.
     if causal and (mask is not None or bias is not None or q.shape[-2] != k.shape[-2]):
         mask, causal = _combine_masks(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
     if bias is not None:
-        mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
+        mask = (
+            bias if mask is None else torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else mask + bias
+        )
     grouped = q.shape[-3] != k.shape[-3]
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal, enable_gqa=grouped)
 
@@ -234,39 +237,48 @@ class SelfAttention(MultiHeadAttention):
         self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
     ) -> tuple[Tensor, AttentionTrace | None]:
         """x [B, T, D] → output [B, T, D] and, with `need_trace`, the trace of all heads"""
-        q, memory = self._project(x, 0)
-        return self.attend_heads(q, memory, mask, self.causal, need_trace, head_mask, self._bias(q, memory))
+        q, (k, v) = self.queries(x), self.keys_values(x)
+        bias = None
+        if self.positions == "rotary":
+            angles = self.rotation(torch.arange(x.shape[1], device=x.device), q.dtype)
+            q, k = rotate(q, angles), rotate(k, angles)
+        if self.positions == "alibi":
+            bias = alibi(self.n_heads, distances(x.shape[1], x.shape[1], x.device), q.dtype)
+        return self.attend_heads(q, KeyValue(k, v), mask, self.causal, need_trace, head_mask, bias)
 
-    def start(self, rows: int, like: Tensor) -> KeyValue:
+    def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
+        """Return the angles of rotary positions; every layer of a stack has the same."""
+        return rotation(positions, self.widths[0], dtype)
+
+    def start(self, rows: int, like: Tensor) -> KvCache:
         """Return an empty key-value cache."""
-        return KeyValue(*(like.new_empty(rows, self.n_kv_heads, 0, width) for width in self.widths))
+        return KvCache(like.new_empty(rows, 0, 1, self.key_value.out_features))
 
-    def step(
-        self, x: Tensor, past: KeyValue, mask: Tensor | None = None, head_mask: Tensor | None = None
-    ) -> tuple[Tensor, KeyValue]:
-        """Process the next tokens x [B, n, D] → their outputs and the longer cache"""
-        q, new = self._project(x, past.k.shape[2])
-        memory = past.append(new)
-        if x.shape[1] > 1:
-            mask = _combine_masks(mask, causal_mask(x.shape[1], memory.k.shape[2], x.device))
-        bias = self._bias(q, memory)
-        return self.attend_heads(q, memory, mask, False, False, head_mask, bias)[0], memory
+    def step(self, x: Tensor, past: KvCache, places: Places, head_mask: Tensor | None = None) -> tuple[Tensor, KvCache]:
+        """Process the next tokens x [R, n, D] → their outputs [R, n, D] and the cache, to which theirs are added"""
+        q, new = self.query(x), self.key_value(x)
+        if self.positions == "rotary":
+            q, new = self._rotate_new(q, new, places)
+        cache = past.write(places, new)
+        groups = places.mask.shape[0]
+        k, v = places.attended(cache).split([self.n_kv_heads * width for width in self.widths], dim=-1)
+        memory = KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
+        queries = _split_heads(q.reshape(groups, -1, q.shape[-1]), self.n_heads)
+        bias = alibi(self.n_heads, places.distances, q.dtype) if self.positions == "alibi" else None
+        y, _ = self.attend_heads(queries, memory, places.mask, False, False, head_mask, bias)
+        return y.reshape(x.shape), cache
 
     def state_size(self, n_tokens: int) -> int:
         """Numbers that the cache holds per row after `n_tokens`: a key and a value each."""
         return self.key_value.out_features * n_tokens
 
-    def _project(self, x: Tensor, start: int) -> tuple[Tensor, KeyValue]:
-        """Queries, keys and values of tokens at positions start, start + 1, …"""
-        q, (k, v) = self.queries(x), self.keys_values(x)
-        if self.positions == "rotary":
-            q, k = rotate(q, start), rotate(k, start)
-        return q, KeyValue(k, v)
-
-    def _bias(self, q: Tensor, memory: KeyValue) -> Tensor | None:
-        if self.positions != "alibi":
-            return None
-        return alibi(self.n_heads, q.shape[-2], memory.k.shape[-2], q)
+    def _rotate_new(self, q: Tensor, new: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+        """Rotate the queries [R, n, H · K] and the keys in the new entries [R, n, C]."""
+        cos, sin = places.rotation or self.rotation(places.positions, q.dtype)
+        angles = Rotation(cos[:, :, None], sin[:, :, None])
+        k, v = new.split([self.n_kv_heads * width for width in self.widths], dim=-1)
+        q, k = (rotate(t.unflatten(-1, (-1, self.widths[0])), angles).flatten(2) for t in (q, k))
+        return q, torch.cat([k, v], dim=-1)
 
 
 def _split_heads(x: Tensor, n_heads: int) -> Tensor:

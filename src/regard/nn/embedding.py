@@ -43,22 +43,27 @@ class Embedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim)
 
-    def forward(self, ids: Tensor, start: int = 0, n_padding: Tensor | None = None) -> Tensor:
-        """Embed ids [B, T] at positions start … start + T − 1 → [B, T, D]
+    def forward(self, ids: Tensor, n_padding: Tensor | None = None) -> Tensor:
+        """Embed ids [B, T] at positions 0 … T − 1 → [B, T, D]
 
         n_padding [B]: padding tokens on the left of each row, which positions do not count.
         """
+        if self.positions is None:
+            return self._combine(ids, None)
+        if n_padding is None:
+            return self._combine(ids, self.positions(ids.shape[1]))
+        positions = torch.arange(ids.shape[1], device=ids.device) - n_padding[:, None]
+        return self._combine(ids, self.positions.at(positions.clamp(min=0), ids.shape[1]))
+
+    def at(self, ids: Tensor, positions: Tensor, end: int) -> Tensor:
+        """Embed ids [B, T] at the given positions [B, T], all less than `end` → [B, T, D]"""
+        return self._combine(ids, None if self.positions is None else self.positions.at(positions, end))
+
+    def _combine(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         x = self.tokens(ids) * self.scale
-        if self.positions is not None:
-            x = self.join(x, self._positions(start, ids.shape[1], n_padding))
+        if positions is not None:
+            x = self.join(x, positions)
         if torch.is_autocast_enabled(ids.device.type):
             # Keep the residual stream in half precision: half the memory traffic between layers.
             x = x.to(torch.get_autocast_dtype(ids.device.type))
         return self.dropout(x)
-
-    def _positions(self, start: int, n: int, n_padding: Tensor | None) -> Tensor:
-        assert self.positions is not None
-        if n_padding is None:
-            return self.positions(start, n)
-        positions = torch.arange(start, start + n, device=n_padding.device) - n_padding[:, None]
-        return self.positions.at(positions.clamp(min=0), start + n)

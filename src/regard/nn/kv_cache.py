@@ -1,19 +1,174 @@
-"""The key-value cache of attention. It is never changed: `append` returns a longer one."""
+"""The key-value cache of self-attention: buffers with room for later tokens, and an index of who sees which entry."""
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from regard.nn.positions import Rotation
+
+MAX_SHARED = 32
+"""Most hypotheses of a sentence that keep their entries in one group; with more, the masked entries cost too much"""
+
+_FIRST_ROOM = 32  # tokens
 
 
 class KeyValue(NamedTuple):
-    """Keys [B, H, S, K] and values [B, H, S, V] of the positions read so far."""
+    """Keys [B, H, S, K] and values [B, H, S, V] that queries attend to."""
 
     k: Tensor
     v: Tensor
 
-    def append(self, new: "KeyValue") -> "KeyValue":
-        return KeyValue(torch.cat([self.k, new.k], dim=2), torch.cat([self.v, new.v], dim=2))
-
     def select(self, rows: Tensor) -> "KeyValue":
         return KeyValue(self.k.index_select(0, rows), self.v.index_select(0, rows))
+
+
+class KvCache(NamedTuple):
+    """Keys and values of one layer, side by side in [G, T, w, C]. New ones are written in place.
+
+    The w hypotheses of a group, which is one sentence, share a buffer: entry (s, i) belongs to the token at position s
+    of the hypothesis that was in slot i then. When beam search reorders hypotheses, no entry moves; `CacheIndex` knows
+    which entries each hypothesis sees.
+    """
+
+    entries: Tensor
+
+    @property
+    def room(self) -> int:
+        return self.entries.shape[1]
+
+    def with_room(self, room: int) -> "KvCache":
+        """Return a cache with room for that many positions."""
+        if room <= self.room:
+            return self
+        # Zeros, because a masked entry counts 0 times its value, which must be a number.
+        return KvCache(F.pad(self.entries, (0, 0, 0, 0, 0, room - self.room)))
+
+    def write(self, places: "Places", new: Tensor) -> "KvCache":
+        """Write the entries of new tokens [R, n, C], in place."""
+        cache = self.with_room(places.room)
+        cache.entries.index_put_(places.entries, new.detach().to(cache.entries.dtype))
+        return cache
+
+
+class Places(NamedTuple):
+    """Where the entries of new tokens go in every layer's cache, and which entries the tokens attend to."""
+
+    entries: tuple[Tensor, Tensor, Tensor]
+    """(group, position, slot) of each new entry, each [R, n]"""
+    positions: Tensor
+    """[R, n]: positions of the new tokens"""
+    mask: Tensor
+    """[G, 1, w · n, length · w]: which entries each new token sees"""
+    length: int
+    """Positions that are in use, counting the new tokens"""
+    room: int
+    """Positions that a cache must have room for"""
+    rotation: Rotation | None = None
+    """Angles of rotary positions [R, n, K/2]; None: each layer computes them"""
+
+    def attended(self, cache: KvCache) -> Tensor:
+        """Return the entries in use as [G, length · w, C]."""
+        return cache.entries[:, : self.length].flatten(1, 2)
+
+    @property
+    def distances(self) -> Tensor:
+        """[G, 1, w · n, length · w]: how far each entry is from each new token"""
+        groups, _, _, n_entries = self.mask.shape
+        w = n_entries // self.length
+        keys = torch.arange(self.length, device=self.positions.device).repeat_interleave(w)
+        return (self.positions.view(groups, 1, -1, 1) - keys).abs()
+
+
+@dataclass(frozen=True)
+class CacheIndex:
+    """Which cache entries each hypothesis sees. All layers have the same."""
+
+    positions: Tensor
+    """[R]: tokens that each hypothesis has read, which is the position of its next token"""
+    ancestors: Tensor
+    """[G, w, T]: the slot in which a hypothesis was at each position; −1 where it has no token"""
+    length: int = 0
+    """The largest position in use, or T if the shapes are fixed"""
+    max_shared: int = 1
+    """Most hypotheses per group"""
+    fixed: bool = False
+    """Whether the shapes stay the same from step to step: all T positions are in use, most of them masked"""
+
+    @classmethod
+    def start(cls, rows: int, device: torch.device, max_shared: int = 1) -> "CacheIndex":
+        positions = torch.zeros(rows, dtype=torch.int64, device=device)
+        return cls(positions, positions.new_empty(rows, 1, 0), max_shared=max_shared)
+
+    @property
+    def room(self) -> int:
+        return self.ancestors.shape[2]
+
+    def with_room(self, room: int, fixed: bool = False) -> "CacheIndex":
+        ancestors = F.pad(self.ancestors, (0, max(0, room - self.room)), value=-1)
+        return replace(self, ancestors=ancestors, length=ancestors.shape[2] if fixed else self.length, fixed=fixed)
+
+    def read(self, n: int, lengths: Tensor | None = None) -> tuple[Places, "CacheIndex"]:
+        """Return the places of the next n tokens of every hypothesis, and the index after them.
+
+        With `lengths` [R], only that many of a row's n tokens are real, and the others are never seen.
+        """
+        index, length = self, self.length
+        if not self.fixed:
+            length = self.length + n
+            if length > self.room:
+                index = self.with_room(max(_FIRST_ROOM, 2 * self.room, length))
+        groups, w, room = index.ancestors.shape
+        device = self.positions.device
+        # A row of a sentence that is done may have no room left; what it writes is never read.
+        positions = (self.positions[:, None] + torch.arange(n, device=device)).clamp(max=room - 1)
+        slots = torch.arange(w, device=device).repeat(groups)[:, None].expand_as(positions)
+        group = torch.arange(groups, device=device).repeat_interleave(w)[:, None].expand_as(positions)
+        seen, read = slots, torch.full_like(self.positions, n)
+        if lengths is not None:
+            seen, read = slots.masked_fill(torch.arange(n, device=device) >= lengths[:, None], -1), lengths
+        ancestors = index.ancestors.scatter(2, positions.view(groups, w, n), seen.reshape(groups, w, n))
+        mask = _visible(ancestors[:, :, :length], positions.view(groups, w, n))
+        places = Places((group, positions, slots), positions, mask, length, room)
+        return places, replace(index, positions=self.positions + read, ancestors=ancestors, length=length)
+
+    def select(self, rows: Tensor, sentences: Tensor | None, caches: "list[KvCache]") -> "CacheSelection":
+        """Return index and caches of the hypotheses `rows`; see `search.protocols.State` for the arguments."""
+        groups, w, _ = self.ancestors.shape
+        n_new = len(rows) if sentences is None else len(sentences)
+        w_new = len(rows) // max(1, n_new)
+        shared = sentences is not None and w_new <= self.max_shared and w in (1, w_new)
+        if not shared:
+            n_new, w_new = len(rows), 1
+        positions, ancestors = self.positions[rows], self.ancestors.flatten(0, 1)[rows]
+        length = self.length
+        if w > w_new:  # hypotheses get caches of their own
+            at, slots = torch.arange(self.room, device=rows.device), ancestors.clamp(min=0)
+            caches = [KvCache(cache.entries[(rows // w)[:, None], at, slots][:, :, None]) for cache in caches]
+            ancestors = ancestors.clamp(max=0)
+        elif not shared or n_new != groups:
+            chosen = rows.view(n_new, w_new)[:, 0] // w
+            caches = [KvCache(cache.entries.index_select(0, chosen)) for cache in caches]
+            length = length if self.fixed or not len(positions) else int(positions.max())
+        if w < w_new:
+            caches = [KvCache(F.pad(cache.entries, (0, 0, 0, w_new - w))) for cache in caches]
+        ancestors = ancestors.view(n_new, w_new, self.room)
+        return CacheSelection(replace(self, positions=positions, ancestors=ancestors, length=length), caches)
+
+
+class CacheSelection(NamedTuple):
+    index: CacheIndex
+    caches: list[KvCache]
+
+
+def _visible(ancestors: Tensor, positions: Tensor) -> Tensor:
+    """[G, 1, w · n, T · w]: whether token n of hypothesis i sees entry (s, j), given [G, w, T] and [G, w, n]."""
+    groups, w, length = ancestors.shape
+    n = positions.shape[2]
+    is_own = ancestors[..., None] == torch.arange(w, device=ancestors.device)  # [G, w, T, w]
+    if n > 1:
+        is_past = torch.arange(length, device=ancestors.device) <= positions[..., None]  # [G, w, n, T]
+        is_own = is_own[:, :, None] & is_past[..., None]
+    return is_own.view(groups, 1, w * n, length * w)

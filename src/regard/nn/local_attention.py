@@ -21,10 +21,10 @@ class LocalWindow(nn.Module):
             )
 
     def centres(self, q: Tensor, steps: Tensor, lengths: Tensor) -> Tensor:
-        """q [N, Q, D], target position of each query [Q], source lengths [N] → p [N, Q, 1]"""
+        """q [N, Q, D], target position of each query [N, Q], source lengths [N] → p [N, Q, 1]"""
         last = (lengths - 1)[:, None, None]
         if self.predict is None:
-            return torch.minimum(steps[None, :, None], last)
+            return torch.minimum(steps[..., None], last)
         return last * self.predict(q).sigmoid()
 
     def mask(self, centres: Tensor, mask: Tensor) -> Tensor:

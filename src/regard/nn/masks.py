@@ -10,13 +10,17 @@ def causal_mask(n_queries: int, n_keys: int, device: torch.device | None = None)
     return square.tril(n_keys - n_queries)
 
 
-def padding_mask(n_padding: Tensor, length: int, n_queries: int | None = None) -> Tensor:
-    """[R, 1, Tq, length]: True where a position is not padding, given [R] padding tokens on the left of each row.
+def padding_mask(n_padding: Tensor, length: int) -> Tensor:
+    """[R, 1, length, length]: True where a position is not padding, given [R] padding tokens on the left of each row.
 
-    The last `n_queries` positions are the queries (default: all). A query that is padding itself may attend to its
-    own position, because softmax needs at least one.
+    A query that is padding itself may attend to its own position, because softmax needs at least one.
     """
     positions = torch.arange(length, device=n_padding.device)
     is_token = positions >= n_padding[:, None]
-    is_own = positions == positions[length - (n_queries or length) :, None]
+    is_own = positions == positions[:, None]
     return (is_token[:, None, :] | is_own)[:, None]
+
+
+def as_added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Turn a mask into what is added to the scores: 0 where attention is allowed, −∞ elsewhere."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)

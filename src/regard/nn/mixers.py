@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, attend_traced
+from regard.nn.kv_cache import Places
 from regard.nn.linear_attention import (
     FEATURE_MAPS,
     LinearState,
@@ -25,7 +26,7 @@ Mixed = tuple[Tensor, AttentionTrace | None]
 
 
 class MixerState(Protocol):
-    """What a causal mixer remembers of earlier tokens, one row per hypothesis."""
+    """What a causal mixer remembers of earlier tokens, one row per hypothesis (a key-value cache: one per group)."""
 
     def select(self, rows: Tensor) -> Self: ...
 
@@ -51,7 +52,7 @@ class CausalMixer(Mixer, Protocol[MixerStateT]):
         ...
 
     def step(
-        self, x: Tensor, state: MixerStateT, mask: Tensor | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: MixerStateT, places: Places, head_mask: Tensor | None = None
     ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [B, 1, D] → y [B, 1, D] and the state after it"""
         ...
@@ -92,7 +93,7 @@ class LinearAttention(MultiHeadAttention):
         return empty_state(rows, self.n_heads, *self.widths, like)
 
     def step(
-        self, x: Tensor, state: LinearState, mask: Tensor | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: LinearState, places: Places | None = None, head_mask: Tensor | None = None
     ) -> tuple[Tensor, LinearState]:
         q, k, v = self._features(x)
         state = add_to_state(state, k, v)
@@ -124,7 +125,7 @@ class StateSpace(nn.Module):
         return self.left_to_right.start(rows, like)
 
     def step(
-        self, x: Tensor, state: SsmState, mask: Tensor | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: SsmState, places: Places | None = None, head_mask: Tensor | None = None
     ) -> tuple[Tensor, SsmState]:
         return self.left_to_right.step(x, state)
 
@@ -174,7 +175,7 @@ class Window(nn.Module):
         return WindowState(like.new_zeros(rows, self.window - 1, like.shape[-1]))
 
     def step(
-        self, x: Tensor, state: WindowState, mask: Tensor | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: WindowState, places: Places | None = None, head_mask: Tensor | None = None
     ) -> tuple[Tensor, WindowState]:
         inputs = torch.cat([state.inputs, x], dim=1)
         return self._slide(inputs), WindowState(inputs[:, x.shape[1] :])

@@ -1,5 +1,7 @@
 """Position encodings: vectors added to embeddings, rotation of queries and keys (RoPE), bias on scores (ALiBi)."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -26,16 +28,17 @@ class SinusoidalPositions(nn.Module):
         table = sinusoid(torch.arange(min(max_len, _TABLE // d_model)), d_model).to(torch.get_default_dtype())
         self.register_buffer("table", table, persistent=False)
 
-    def forward(self, start: int, n: int) -> Tensor:
-        """Positions start … start + n − 1 → [n, D]"""
-        if start + n <= len(self.table):
-            return self.table[start : start + n]
-        positions = torch.arange(start, start + n, device=self.table.device)
-        return sinusoid(positions, self.d_model).to(self.table.dtype)
+    def forward(self, n: int) -> Tensor:
+        """Positions 0 … n − 1 → [n, D]"""
+        if n <= len(self.table):
+            return self.table[:n]
+        return sinusoid(torch.arange(n, device=self.table.device), self.d_model).to(self.table.dtype)
 
     def at(self, positions: Tensor, end: int) -> Tensor:
         """positions [B, T], all less than `end` → [B, T, D]"""
-        return self(0, end)[positions]
+        if end <= len(self.table):
+            return self.table[positions]
+        return sinusoid(positions.flatten(), self.d_model).to(self.table.dtype).view(*positions.shape, -1)
 
 
 class LearnedPositions(nn.Module):
@@ -46,14 +49,14 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.empty(max_len, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5)
 
-    def forward(self, start: int, n: int) -> Tensor:
-        """Positions start … start + n − 1 → [n, D]"""
-        if start + n > len(self.table):
+    def forward(self, n: int) -> Tensor:
+        """Positions 0 … n − 1 → [n, D]"""
+        if n > len(self.table):
             raise UserError(
-                f"a sequence of {start + n} tokens is longer than the {len(self.table)} learned positions; "
+                f"a sequence of {n} tokens is longer than the {len(self.table)} learned positions; "
                 "split it, or train with a larger model.max_len or model.positions=sinusoidal"
             )
-        return self.table[start : start + n]
+        return self.table[:n]
 
     def at(self, positions: Tensor, end: int) -> Tensor:
         """positions [B, T] → [B, T, D]. Positions past the table must be padding, whose vectors are not used."""
@@ -66,23 +69,39 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
 }
 
 
-def rotate(x: Tensor, start: int = 0) -> Tensor:
-    """RoPE (Su et al. 2021): rotate the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  x [..., T, K]
+class Rotation(NamedTuple):
+    """Cosine and sine of the angles by which RoPE rotates: [..., T, K/2]"""
 
-    The dot product of a query and a key then depends on their distance only.
-    """
-    n, width = x.shape[-2:]
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    positions = torch.arange(start, start + n, device=x.device, dtype=dtype)
-    angles = positions[:, None] / 10000 ** (torch.arange(0, width, 2, device=x.device, dtype=dtype) / width)
-    cos, sin = angles.cos(), angles.sin()
+    cos: Tensor
+    sin: Tensor
+
+
+def rotation(positions: Tensor, width: int, dtype: torch.dtype) -> Rotation:
+    """RoPE (Su et al. 2021) rotates the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  [..., T] → angles"""
+    dtype = torch.promote_types(dtype, torch.float32)
+    i = torch.arange(0, width, 2, device=positions.device, dtype=dtype)
+    angles = positions[..., None].to(dtype) / 10000 ** (i / width)
+    return Rotation(angles.cos(), angles.sin())
+
+
+def rotate(x: Tensor, angles: Rotation) -> Tensor:
+    """Rotate queries or keys [..., T, K]. The dot product of a query and a key then depends on their distance only."""
     left, right = x.chunk(2, dim=-1)
-    return torch.cat([left * cos - right * sin, right * cos + left * sin], dim=-1).to(x.dtype)
+    return torch.cat([left * angles.cos - right * angles.sin, right * angles.cos + left * angles.sin], dim=-1).to(
+        x.dtype
+    )
 
 
-def alibi(n_heads: int, n_queries: int, n_keys: int, like: Tensor) -> Tensor:
-    """ALiBi (Press et al. 2022): the bias −m_h |i − j| on the scores, m_h = 2^{−8h/H};  → [H, Tq, Tk]"""
-    slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1, device=like.device) / n_heads)
-    queries = torch.arange(n_keys - n_queries, n_keys, device=like.device)
-    distance = (queries[:, None] - torch.arange(n_keys, device=like.device)).abs()
-    return (-slopes[:, None, None] * distance).to(like.dtype)
+def distances(n_queries: int, n_keys: int, device: torch.device) -> Tensor:
+    """[Tq, Tk]: |i − j| of query and key positions, where the last query is at the last key"""
+    queries = torch.arange(n_keys - n_queries, n_keys, device=device)
+    return (queries[:, None] - torch.arange(n_keys, device=device)).abs()
+
+
+def alibi(n_heads: int, distance: Tensor, dtype: torch.dtype) -> Tensor:
+    """ALiBi (Press et al. 2022): the bias −m_h |i − j| on the scores, m_h = 2^{−8h/H};  [..., Tq, Tk] → [..., H, Tq, Tk]
+
+    `distance` is |i − j|, [Tq, Tk] or [B, 1, Tq, Tk].
+    """
+    slopes = 2.0 ** (-8.0 * torch.arange(1, n_heads + 1, device=distance.device) / n_heads)
+    return (-slopes[:, None, None] * distance).to(dtype)
