@@ -70,7 +70,6 @@ def _recipe_for_demo(name: str, report: Report) -> Recipe:
         f"batch.tokens={tokens}",
         f"tokenizer.vocab_size={default.tokenizer.vocab_size}",
         f"valid.every={default.valid.every}",
-        "train.compile=false",
     ]
     if recipe.train.lr is not None:  # otherwise the warm-up determines the learning rate
         settings.append(f"train.warmup={default.train.warmup}")

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 
 
@@ -40,7 +41,7 @@ class Embedding(nn.Module):
         self.tokens = tokens
         self.positions = positions
         self.join = join
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.scale = math.sqrt(tokens.embedding_dim)
 
     def forward(self, ids: Tensor, n_padding: Tensor | None = None) -> Tensor:

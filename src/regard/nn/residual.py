@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
+
 
 class RMSNorm(nn.RMSNorm):
     """x / √(mean x² + ε) · g, with g cast to the type of x, as torch's fused kernel requires"""
@@ -24,11 +26,11 @@ class Residual(nn.Module):
         super().__init__()
         self.pre = norm == "pre"
         self.norm = NORMS[norm_kind](d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, x: Tensor) -> Tensor:
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        z = x + self.dropout(y)
+        z = self.dropout.add(x, y)
         return z if self.pre else self.norm(z)

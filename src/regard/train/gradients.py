@@ -1,9 +1,8 @@
 """Gradients of the training loss, with autocast, compiled layers, CUDA graphs and deterministic kernels."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -16,16 +15,16 @@ from regard.memory import release_memory
 from regard.models import Model
 from regard.train.cuda_graphs import GraphRunner
 from regard.train.determinism import deterministic_algorithms, examples_for_compiler
-from regard.train.loss import LossConfig, batch_loss, loss_from_logits
+from regard.train.loss import LossConfig, batch_loss
 
 
 class GradientConfig(LossConfig):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast on a GPU, fp32 on a CPU."""
-    compile: bool = False
-    """Compile the layers and the loss with torch.compile; the first updates are slow."""
-    cuda_graphs: bool = False
-    """On a GPU: capture an update once per shape and replay it, which saves the time to launch kernels."""
+    compile: Literal["auto", True, False] = "auto"
+    """Compile the layers with torch.compile. auto: on a GPU; the first updates are slow."""
+    cuda_graphs: Literal["auto", True, False] = "auto"
+    """On a GPU: capture an update once per shape and replay it, which saves the time to launch kernels. auto: yes."""
     deterministic: bool = False
     """On a GPU: the same bits in every run, resumed or not, with slower kernels. On a CPU this is always so."""
 
@@ -40,9 +39,11 @@ class Gradients:
         self.device = next(model.parameters()).device
         on_gpu = self.device.type == "cuda"
         self.deterministic = config.deterministic and on_gpu
-        self._loss = _compiled(model) if config.compile else batch_loss
+        compiled = on_gpu if config.compile == "auto" else config.compile
+        if compiled:
+            _compile_layers(model)
         self._graphs = GraphRunner(self._add_one) if config.cuda_graphs and on_gpu else None
-        self._fixed_code = config.compile and self.deterministic
+        self._fixed_code = compiled and self.deterministic
         self._is_compiled = False
 
     def add(self, batches: Sequence[Batch], scale: float, parts: int = 1) -> Tensor:
@@ -91,7 +92,7 @@ class Gradients:
 
     def _add_one(self, scale: Tensor, *tensors: Tensor) -> Tensor:
         with self._autocast():
-            loss, nll = self._loss(self.model, Batch(*tensors), self.config)
+            loss, nll = batch_loss(self.model, Batch(*tensors), self.config)
         (loss * scale).backward()
         return nll
 
@@ -104,10 +105,9 @@ class Gradients:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
 
-def _compiled(model: Model) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return `batch_loss` with compiled layers. Equal layers share one compilation, which is for all shapes."""
+def _compile_layers(model: Model) -> None:
+    """Compile the layers of a model. Equal layers share one compilation, which is for all shapes."""
     # This analysis fails on such graphs in torch 2.11.
     options: dict[str, Any] = {"triton.coalesce_tiling_analysis": False}
     for layer in model.layers_to_compile():
         layer.compile(dynamic=True, options=options)
-    return partial(batch_loss, from_logits=torch.compile(loss_from_logits, dynamic=True, options=options))

@@ -1,6 +1,6 @@
 """The training loss: label-smoothed cross-entropy, with R-Drop and guided alignment if they are on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ class _CrossEntropy(torch.autograd.Function):
     """−Σ_k y_k log p_k per token with y = y_ls, and −log p(y_t).
 
     The gradient p − y is computed directly: autograd would keep log p in float32 and read the vocabulary three times
-    more.
+    more. It is written over the logits if they are in float32 and not a leaf.
     """
 
     @staticmethod
@@ -56,16 +56,18 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, targets, log_sum = ctx.saved_tensors
-        p = (_at_least_float32(logits) - log_sum[..., None]).exp()
-        hot = torch.arange(logits.shape[-1], device=targets.device) == targets[..., None]
-        y = (1 - ctx.smoothing) * hot + ctx.smoothing / logits.shape[-1]
-        return (gradients[0][..., None] * (p - y)).to(logits.dtype), None, None
+        z = _at_least_float32(logits)
+        z = z.clone() if z is logits and logits.is_leaf else z
+        scale = gradients[0][..., None]
+        d = z.sub_(log_sum[..., None]).exp_().sub_(ctx.smoothing / z.shape[-1]).mul_(scale)
+        d.scatter_add_(-1, targets[..., None], (ctx.smoothing - 1) * scale)
+        return d.to(logits.dtype), None, None
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Return −Σ_t Σ_k y_ls log p and −Σ_t log p(y_t) over the tokens that are not padding.
 
-    logits [B, T, V], targets [B, T]. The second sum has no gradient.
+    logits [B, T, V], targets [B, T]. The second sum has no gradient. The backward pass may overwrite the logits.
     """
     padding = targets == PAD
     smoothed, nll = _CrossEntropy.apply(logits, targets, smoothing)
@@ -92,12 +94,7 @@ def loss_from_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tup
     return (loss + config.r_drop / 2 * divergence) / 2, nll / 2
 
 
-def batch_loss(
-    model: Any,
-    batch: Batch,
-    config: LossConfig,
-    from_logits: Callable[[Tensor, Tensor, LossConfig], tuple[Tensor, Tensor]] = loss_from_logits,
-) -> tuple[Tensor, Tensor]:
+def batch_loss(model: Any, batch: Batch, config: LossConfig) -> tuple[Tensor, Tensor]:
     """Return the loss of one batch and its negative log-likelihood. With R-Drop the batch is run twice.
 
     If the batch has links, the loss of guided alignment is added.
@@ -105,9 +102,9 @@ def batch_loss(
     if config.r_drop:
         batch = Batch(*(torch.cat([tensor, tensor]) for tensor in batch.tensors()))
     if batch.links is None:
-        return from_logits(model(batch), batch.tgt_out, config)
+        return loss_from_logits(model(batch), batch.tgt_out, config)
     logits, traces = model.forward_traced(batch)
-    loss, nll = from_logits(logits, batch.tgt_out, config)
+    loss, nll = loss_from_logits(logits, batch.tgt_out, config)
     guided = alignment_loss(traces.cross, batch.links, config.guide)
     return loss + config.guide.weight * (guided / 2 if config.r_drop else guided), nll
 
