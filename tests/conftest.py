@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from regard import models
-from regard.data.batch import Batch, Ragged, collate
+from regard.data.batch import Batch, collate
+from regard.text.ragged import Ragged
 
 # With one thread, sums have the same order on every machine, and processes do not compete for cores.
 torch.set_num_threads(1)

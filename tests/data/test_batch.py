@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from regard.data.batch import Batch, Ragged, collate, collate_labels, collate_sources
+from regard.data.batch import Batch, collate, collate_labels, collate_sources
+from regard.text.ragged import Ragged
 from regard.text.vocab import BOS, EOS, PAD
 
 CPU, CUDA, META = (torch.device(name) for name in ("cpu", "cuda", "meta"))

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batch import PADDED_LENGTHS, Batch, Ragged, collate, padded_length
+from regard.data.batch import PADDED_LENGTHS, Batch, collate, padded_length
 from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition, rows_for
 from regard.data.pair_store import pair_store_from
 from regard.text.bpe_dropout import BpeDropout
+from regard.text.ragged import Ragged
 from regard.text.tokenizer import TokenizerConfig, train_tokenizer
 
 N = 500

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.batch import Ragged
 from regard.data.parallel_corpus import Corpus
 from regard.data.word_alignments import AlignmentGuide
 from regard.errors import UserError
+from regard.text.ragged import Ragged
 from regard.text.tokenizer import TokenizerPair
 
 PIECES = ["▁the", "▁gr", "een", "▁witch", "▁la", "▁sor", "cière", "▁verte", "</s>"]

@@ -1,14 +1,10 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from regard.errors import UserError
-from regard.text.bpe_dropout import BpeDropout
 from regard.text.tokenizer import (
     ListTokenizer,
-    SentencePieceTokenizer,
     Tokenizer,
     TokenizerConfig,
     TokenizerPair,
@@ -84,37 +80,6 @@ def test_a_saved_pair_loads_unchanged(kind: str, joint: bool, tmp_path: Path) ->
     assert loaded.joint == joint
     assert loaded.fingerprint == pair.fingerprint
     assert loaded.src.encode(TEXT) == src.encode(TEXT)
-
-
-def test_bpe_dropout_with_probability_zero_agrees_with_sentencepiece() -> None:
-    tokenizer = trained("bpe")
-    assert isinstance(tokenizer, SentencePieceTokenizer)
-    bpe = BpeDropout(tokenizer, 0.0)
-    texts = [*TEXT[:4], "the witchcraft 日本 verte", "🙂", "arrivée-arrived"]
-    ids = tokenizer.encode(texts)
-    assert bpe(ids, seed=3) == ids
-
-
-def test_bpe_dropout_depends_on_the_seed_alone_and_keeps_the_text() -> None:
-    tokenizer = trained("bpe")
-    assert isinstance(tokenizer, SentencePieceTokenizer)
-    ids = tokenizer.encode(TEXT)
-    resampled = BpeDropout(tokenizer, 0.5)(ids, seed=7)
-    assert BpeDropout(tokenizer, 0.5)(ids, seed=7) == resampled
-    assert resampled != ids and BpeDropout(tokenizer, 0.5)(ids, seed=8) != resampled
-    assert [tokenizer.decode(row) for row in resampled] == TEXT
-    characters = BpeDropout(tokenizer, 1.0)(ids[:1], seed=1)
-    assert tokenizer.tokens(characters[0]) == list("▁the▁green▁witch▁arrived")
-
-
-def test_bpe_dropout_is_the_same_in_another_process() -> None:
-    code = (
-        "from regard.text.tokenizer import *; from regard.text.bpe_dropout import BpeDropout\n"
-        "t = train_tokenizer(['the green witch arrived'] * 20, TokenizerConfig(vocab_size=290))\n"
-        "print(BpeDropout(t, 0.5)(t.encode(['the green witch arrived'] * 9), 5))"
-    )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
-    assert runs[0].stdout == runs[1].stdout != ""
 
 
 @pytest.mark.parametrize("options", [{}, {"byte_fallback": False}, {"lossless": True}], ids=str)

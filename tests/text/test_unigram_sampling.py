@@ -10,6 +10,8 @@ from itertools import product
 import pytest
 
 from regard.errors import UserError
+from regard.text.ragged import Ragged
+from regard.text.resampling import Resampler
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, train_tokenizer
 from regard.text.unigram_sampling import UnigramSampler
 from regard.text.vocab import WORD_START
@@ -29,6 +31,10 @@ def trained(kind: str = "unigram", texts: Sequence[str] = TEXT, **options: objec
     tokenizer = train_tokenizer(texts, config)
     assert isinstance(tokenizer, SentencePieceTokenizer)
     return tokenizer
+
+
+def sample(sampler: Resampler, ids: Sequence[Sequence[int]], seed: int) -> list[list[int]]:
+    return sampler(Ragged.of(ids), seed).lists()
 
 
 def enumerated(tokenizer: SentencePieceTokenizer, word: str, alpha: float) -> dict[tuple[str, ...], float]:
@@ -55,7 +61,7 @@ def test_segmentations_have_the_probabilities_of_the_model(word: str, alpha: flo
     tokenizer, n = trained(texts=LETTERS, vocab_size=300), 20_000
     expected = enumerated(tokenizer, word, alpha)
     assert len(expected) > len(word)
-    samples = UnigramSampler(tokenizer, alpha)(tokenizer.encode([word]) * n, seed=1)
+    samples = sample(UnigramSampler(tokenizer, alpha), tokenizer.encode([word]) * n, seed=1)
     counts = Counter(tuple(tokenizer.tokens(ids)) for ids in samples)
     assert counts.keys() <= expected.keys()
     cells = [(counts[pieces], n * p) for pieces, p in expected.items() if n * p >= 10]
@@ -71,22 +77,22 @@ def test_a_large_alpha_leaves_the_segmentation_of_sentencepiece() -> None:
     tokenizer = trained()
     ids = tokenizer.encode([*TEXT[:4], *ODD])
     for seed in range(3):
-        assert UnigramSampler(tokenizer, 1000.0)(ids, seed) == ids
+        assert sample(UnigramSampler(tokenizer, 1000.0), ids, seed) == ids
 
 
 def test_samples_depend_on_the_seed_alone_and_keep_the_text() -> None:
     tokenizer, texts = trained(), [*TEXT, *ODD]
     ids = tokenizer.encode(texts)
-    samples = UnigramSampler(tokenizer, 0.1)(ids, seed=7)
-    assert UnigramSampler(tokenizer, 0.1)(ids, seed=7) == samples
-    assert samples != ids and UnigramSampler(tokenizer, 0.1)(ids, seed=8) != samples
+    samples = sample(UnigramSampler(tokenizer, 0.1), ids, seed=7)
+    assert sample(UnigramSampler(tokenizer, 0.1), ids, seed=7) == samples
+    assert samples != ids and sample(UnigramSampler(tokenizer, 0.1), ids, seed=8) != samples
     assert [tokenizer.decode(row) for row in samples] == texts
 
 
 def test_a_long_word_keeps_its_segmentation() -> None:
     tokenizer = trained()
     ids = tokenizer.encode(["witch" * 9])
-    assert UnigramSampler(tokenizer, 0.01)(ids, seed=1) == ids
+    assert sample(UnigramSampler(tokenizer, 0.01), ids, seed=1) == ids
 
 
 def test_samples_are_the_same_in_another_process() -> None:
@@ -94,7 +100,8 @@ def test_samples_are_the_same_in_another_process() -> None:
         "from regard.text.tokenizer import *; from regard.text.unigram_sampling import UnigramSampler\n"
         "config = TokenizerConfig(kind='unigram', vocab_size=280)\n"
         "t = train_tokenizer(['the green witch arrived', 'the witch'] * 20, config)\n"
-        "print(UnigramSampler(t, 0.1)(t.encode(['the green witch arrived'] * 9), 5))"
+        "from regard.text.ragged import Ragged\n"
+        "print(UnigramSampler(t, 0.1)(Ragged.of(t.encode(['the green witch arrived'] * 9)), 5).lists())"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
     assert runs[0].stdout == runs[1].stdout != ""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any, TypeVar
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.memory import split_to_fit
+from regard.text.ragged import Ragged
 from regard.text.vocab import BOS, EOS, PAD
 
 R = TypeVar("R")
@@ -83,30 +84,6 @@ def _move(tensor: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Sequences of different lengths, concatenated."""
-
-    ids: NDArray[Any]
-    lengths: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
-        lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
-        return cls(np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum())), lengths)
-
-    def lists(self) -> list[list[int]]:
-        return [part.tolist() for part in np.split(self.ids, np.cumsum(self.lengths)[:-1])]
-
-    def fill(self, array: NDArray[np.int64], start: int) -> None:
-        """Write sequence i to array[i, start:], followed by EOS."""
-        n = len(self.lengths)
-        columns = np.arange(array.shape[1])
-        inside = (columns >= start) & (columns < (start + self.lengths)[:, None])
-        array[:n][inside] = self.ids
-        array[np.arange(n), start + self.lengths] = EOS
 
 
 def collate(src: Ragged, tgt: Ragged, rows: int | None = None) -> Batch:

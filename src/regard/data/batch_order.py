@@ -7,7 +7,7 @@ shapes occur.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
-from regard.data.batch import Batch, Ragged, collate, padded_length, padded_lengths
+from regard.data.batch import Batch, collate, padded_length, padded_lengths
 from regard.data.pair_store import PairStore
 from regard.data.word_alignments import AlignmentGuide
+from regard.text.ragged import Ragged
 
 
 class BatchConfig(Config):
@@ -33,7 +34,7 @@ class BatchConfig(Config):
     """Threads that prepare batches in advance; the order of batches does not depend on it."""
 
 
-Resample = Callable[[Sequence[Sequence[int]], int], list[list[int]]]
+Resample = Callable[[Ragged, int], Ragged]
 """(sequences of ids, seed) → the same texts in another random segmentation"""
 Collate = Callable[[Ragged, Ragged, int | None], Batch]
 
@@ -159,8 +160,8 @@ class PairBatches(RowBatches):
         src, tgt = self.store.src(rows), self.store.tgt(rows)
         if self.resample:
             seeds = np.random.SeedSequence([self.seed, epoch, index]).generate_state(2).tolist()
-            src = Ragged.of(self.resample[0](src.lists(), seeds[0]))
-            tgt = Ragged.of(self.resample[1](tgt.lists(), seeds[1]))
+            src = self.resample[0](src, seeds[0])
+            tgt = self.resample[1](tgt, seeds[1])
         width = padded_length(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
         batch = self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
         if self.guide is None:

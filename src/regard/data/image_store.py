@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batch import Batch, Ragged, collate_targets
+from regard.data.batch import Batch, collate_targets
 from regard.data.batch_order import RowBatches
 from regard.data.data_file import read_lines
 from regard.data.images import ImageArray, load_image, scale_pixels
 from regard.errors import UserError
 from regard.files import new_file
 from regard.text.clean import clean
+from regard.text.ragged import Ragged
 
 _TOKENS_PER_CAPTION = 16
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.batch import Ragged
 from regard.data.cache import CacheEntry, Warn, find_or_build, id_type, no_warning
 from regard.data.corpus_report import CorpusReport
 from regard.data.parallel_corpus import ParsedCorpus
+from regard.text.ragged import Ragged
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
 _SCHEMA = 3
@@ -37,10 +37,10 @@ class PairStore:
         return len(self.src_ends) - 1
 
     def src(self, rows: NDArray[np.int64]) -> Ragged:
-        return _gather(self.src_ids, self.src_ends, rows)
+        return Ragged.gather(self.src_ids, self.src_ends, rows)
 
     def tgt(self, rows: NDArray[np.int64]) -> Ragged:
-        return _gather(self.tgt_ids, self.tgt_ends, rows)
+        return Ragged.gather(self.tgt_ids, self.tgt_ends, rows)
 
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of source and of target tokens per pair."""
@@ -117,12 +117,3 @@ def pair_store_from(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) 
         return ragged.ids, np.concatenate([[0], np.cumsum(ragged.lengths)])
 
     return PairStore(*side(src), *side(tgt), np.arange(len(src)), CorpusReport(len(src), len(src)), "memory")
-
-
-def _gather(ids: NDArray[Any], ends: NDArray[np.int64], rows: NDArray[np.int64]) -> Ragged:
-    """Return the sequences `rows` of concatenated ids."""
-    starts, lengths = ends[rows], ends[rows + 1] - ends[rows]
-    # The position of each id of the result: the start of its row plus its offset within the row.
-    before = np.cumsum(lengths) - lengths
-    positions = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
-    return Ragged(ids[positions], lengths)

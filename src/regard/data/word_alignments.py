@@ -9,11 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.batch import Ragged
 from regard.data.data_file import DataFile, fingerprint
 from regard.data.parallel_corpus import ParsedCorpus
 from regard.errors import UserError
 from regard.paths import check_input_file
+from regard.text.ragged import Ragged
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.words import word_indices
 

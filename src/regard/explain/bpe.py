@@ -6,7 +6,7 @@ from regard.data.builtin.grammar_corpus import generate_corpus, green_witch
 from regard.errors import UserError
 from regard.explain.explanation import Explanation, Step, step, table
 from regard.explain.model_input import ModelInput
-from regard.text.bpe_dropout import BpeDropout
+from regard.text.bpe_segmenter import BpeSegmenter
 from regard.text.clean import clean
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig
 
@@ -39,7 +39,7 @@ def explain_bpe_on_model(model_input: ModelInput) -> Explanation:
     if not isinstance(tokenizer, SentencePieceTokenizer):
         raise UserError("the tokenizer of this model has no merges: its tokens are whole words, characters or bytes")
     words = clean(model_input.text or "").split()
-    segmenter = BpeDropout(tokenizer, p=0.0)
+    segmenter = BpeSegmenter(tokenizer)
     if any(segmenter.segment(word) != _encode_word(tokenizer, word) for word in words):
         raise UserError("the tokenizer of this model has no merges: it is of kind unigram")
     shown = list(dict.fromkeys(words))[:_MAX_WORDS_SHOWN]
@@ -76,7 +76,7 @@ def _merge_step(tokenizer: SentencePieceTokenizer, description: str, text: str |
 
 def _word_steps(tokenizer: SentencePieceTokenizer, words: list[str]) -> list[Step]:
     """Show for each word its pieces after each merge."""
-    steps, segmenter = [], BpeDropout(tokenizer, p=0.0)
+    steps, segmenter = [], BpeSegmenter(tokenizer)
     for word in words:
         stages = [" ".join(pieces) for pieces in segmenter.stages(word)]
         numbers = [str(i) for i in range(len(stages))]

@@ -8,12 +8,13 @@ from statistics import mean
 
 import torch
 
-from regard.data.batch import Batch, Ragged, collate
+from regard.data.batch import Batch, collate
 from regard.data.builtin.grammar_corpus import MAX_WORDS, generate_corpus
 from regard.labs.letter_task import N_LETTERS, LetterTask, build_model
 from regard.labs.result import Column, LabResult, LinePanel, ResultTable
 from regard.labs.training import BATCH_SIZE, Budget, heldout_seed, train_model
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.text.ragged import Ragged
 
 QUESTION = "Why do learned positions fail at the far end?"
 FULL, QUICK = Budget(700, 300), Budget(10, 20)

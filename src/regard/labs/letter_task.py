@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data.batch import Batch, Ragged, collate, collate_sources
+from regard.data.batch import Batch, collate, collate_sources
 from regard.data.builtin.toy_tasks import LETTERS, toy_pairs
 from regard.labs.training import seeded
 from regard.models import build
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.search.decode import DecodeConfig, decode
+from regard.text.ragged import Ragged
 from regard.text.vocab import SPECIALS
 
 N_LETTERS = 10

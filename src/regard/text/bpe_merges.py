@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from regard.text.bpe_dropout import BpeDropout
+from regard.text.bpe_segmenter import BpeSegmenter
 from regard.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 _MAX_WORDS = 50
@@ -39,6 +39,6 @@ def bpe_merges(tokenizer: Tokenizer, text: str) -> list[WordMerges] | None:
 
 
 @lru_cache(maxsize=16)
-def _cached_bpe(tokenizer: SentencePieceTokenizer) -> BpeDropout:
+def _cached_bpe(tokenizer: SentencePieceTokenizer) -> BpeSegmenter:
     """Cached because it reads the whole vocabulary."""
-    return BpeDropout(tokenizer, p=0.0)
+    return BpeSegmenter(tokenizer)

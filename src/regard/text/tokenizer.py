@@ -145,6 +145,10 @@ class SentencePieceTokenizer:
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
+    def is_byte(self, i: int) -> bool:
+        """Whether this id is a byte of an unknown character."""
+        return bool(self._processor.is_byte(i))
+
     def piece_scores(self) -> dict[str, tuple[int, float]]:
         """Return piece → (id, score).
 

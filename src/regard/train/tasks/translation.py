@@ -46,7 +46,7 @@ class TranslationTask(PairTask):
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         recipe = self.recipe
         split = self.split(tokenizers, log)
-        resample = _resampling(tokenizers, recipe.tokenizer)
+        resample = resampling(tokenizers, recipe.tokenizer)
         guide = None
         if self.files.alignments:
             guide = AlignmentGuide.open(self.files.alignments, self.train_corpus, split.train.numbers, tokenizers)
@@ -82,7 +82,7 @@ class TranslationValidator(GenerationValidator):
         return (translation.text for translation in translator.stream(src for src, _ in self.texts))
 
 
-def _resampling(tokenizers: TokenizerPair, config: TokenizerConfig) -> tuple[Resample, Resample] | None:
+def resampling(tokenizers: TokenizerPair, config: TokenizerConfig) -> tuple[Resample, Resample] | None:
     """Return the BPE-dropout or the unigram sampling of both sides, or None if they are off."""
     src, tgt = tokenizers.src, tokenizers.tgt
     if (
