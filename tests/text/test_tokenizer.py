@@ -1,10 +1,13 @@
 from pathlib import Path
 
 import pytest
+import sentencepiece
 
 from regard.errors import UserError
+from regard.text import tokenizer as tokenizer_module
 from regard.text.tokenizer import (
     ListTokenizer,
+    SentencePieceTokenizer,
     Tokenizer,
     TokenizerConfig,
     TokenizerPair,
@@ -98,6 +101,18 @@ def test_the_error_for_a_vocabulary_that_is_too_small_names_our_option_and_a_num
 @pytest.mark.parametrize("kind", [*KINDS, "bytes"])
 def test_a_vocabulary_that_is_larger_than_the_text_needs_is_no_error(kind: str) -> None:
     assert trained(kind, vocab_size=1_000_000).size < 400
+
+
+def test_bpe_learns_the_same_from_words_as_from_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, train = [*TEXT, "two  spaces", "a\tb", " ▁x\u00a0y"], sentencepiece.SentencePieceTrainer.train
+    by_word = train_tokenizer(texts, TokenizerConfig(vocab_size=320))
+    monkeypatch.setattr(tokenizer_module, "_count_words", iter)
+    monkeypatch.setattr(
+        sentencepiece.SentencePieceTrainer, "train", lambda **options: train(**{**options, "input_format": "text"})
+    )
+    by_text = train_tokenizer([text.replace("\t", " ") for text in texts], TokenizerConfig(vocab_size=320))
+    assert isinstance(by_word, SentencePieceTokenizer) and isinstance(by_text, SentencePieceTokenizer)
+    assert by_word.piece_scores() == by_text.piece_scores()
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])

@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from regard.data.cache import CacheEntry, Warn, find_or_build, id_type, no_warning
 from regard.data.corpus_report import CorpusReport
 from regard.data.parallel_corpus import ParsedCorpus
+from regard.text.bulk_encoder import BulkEncoder
 from regard.text.ragged import Ragged
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
@@ -70,30 +70,31 @@ def open_store(
 
 def _encode(
     corpus: ParsedCorpus, tokenizers: TokenizerPair, max_tokens: int, report: CorpusReport
-) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield (index, source ids, target ids) of the pairs that are not too long; the others go into the report."""
-    pairs = enumerate(corpus)
-    while chunk := list(islice(pairs, _CHUNK)):
-        src = tokenizers.src.encode([pair[0] for _, pair in chunk])
-        tgt = tokenizers.tgt.encode([pair[1] for _, pair in chunk])
-        for (index, _), s, t in zip(chunk, src, tgt, strict=True):
-            if max(len(s), len(t)) > max_tokens:
-                report.used -= 1
-                report.add(f"over {max_tokens:,} tokens", corpus.lines[index])
-            else:
-                yield index, s, t
+) -> Iterator[tuple[NDArray[np.int64], Ragged, Ragged]]:
+    """Yield indices, source ids and target ids of the pairs that are not too long; the others go into the report."""
+    encode_src = BulkEncoder(tokenizers.src)
+    encode_tgt = encode_src if tokenizers.joint else BulkEncoder(tokenizers.tgt)
+    for start in range(0, len(corpus), _CHUNK):
+        indices = np.arange(start, min(start + _CHUNK, len(corpus)))
+        texts = list(corpus.texts.slice(2 * start, 2 * (start + len(indices))))
+        src, tgt = encode_src(texts[::2]), encode_tgt(texts[1::2])
+        fits = np.maximum(src.lengths, tgt.lengths) <= max_tokens
+        for index in indices[~fits].tolist():
+            report.used -= 1
+            report.add(f"over {max_tokens:,} tokens", corpus.lines[index])
+        yield indices[fits], src.select(fits), tgt.select(fits)
 
 
-def _write(folder: Path, pairs: Iterator[tuple[int, list[int], list[int]]], tokenizers: TokenizerPair) -> None:
+def _write(folder: Path, chunks: Iterator[tuple[NDArray[np.int64], Ragged, Ragged]], tokenizers: TokenizerPair) -> None:
     numbers = array("q")
     ends = (array("q", [0]), array("q", [0]))  # 8 bytes per pair and side
     types = (id_type(tokenizers.src), id_type(tokenizers.tgt))
     with (folder / "src.ids").open("wb") as src_file, (folder / "tgt.ids").open("wb") as tgt_file:
-        for number, *pair in pairs:
-            numbers.append(number)
-            for ids, end, type_, file in zip(pair, ends, types, (src_file, tgt_file), strict=True):
-                file.write(np.asarray(ids, dtype=type_).tobytes())
-                end.append(end[-1] + len(ids))
+        for indices, *sides in chunks:
+            numbers.frombytes(indices.tobytes())
+            for side, end, type_, file in zip(sides, ends, types, (src_file, tgt_file), strict=True):
+                file.write(side.ids.astype(type_).tobytes())
+                end.frombytes((end[-1] + np.cumsum(side.lengths)).tobytes())
     (folder / "numbers").write_bytes(numbers.tobytes())
     for name, end in zip(("src", "tgt"), ends, strict=True):
         (folder / f"{name}.ends").write_bytes(end.tobytes())

@@ -7,7 +7,7 @@ import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from regard.data.corpus_report import CorpusReport
@@ -15,10 +15,12 @@ from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
 from regard.paths import check_input_file
-from regard.text.clean import clean
+from regard.text.clean import clean, has_surrogate, needs_cleaning
 
 SentencePair = tuple[str, str]
 RawPair = tuple[bytes | str, bytes | str] | BadLine
+
+_BLOCK = 64  # pairs looked at together: if nothing is wrong with any of them, they need no cleaning
 
 
 @dataclass(frozen=True)
@@ -52,24 +54,47 @@ class Corpus:
         """Read, hash and clean the files in one pass."""
         files = [DataFile(path) for path in self.paths]
         report, texts, lines = CorpusReport(), TextSpool(), array("q")
-        for src, tgt in self._clean_pairs(files, report):
-            texts.append(src)
-            texts.append(tgt)
-            lines.append(report.lines)
+        raw_pairs = self._raw_pairs(files)
+        while block := list(islice(raw_pairs, _BLOCK)):
+            for src, tgt in self._clean_pairs(block, report):
+                texts.append(src)
+                texts.append(tgt)
+                lines.append(report.lines)
         options = f"{self.format} {self.langs} {self.max_chars}"
         name = " + ".join(path.name for path in self.paths)
         return ParsedCorpus(name, texts, lines, report, fingerprint(files, options))
 
-    def _clean_pairs(self, files: list[DataFile], report: CorpusReport) -> Iterator[SentencePair]:
-        for number, pair in enumerate(self._raw_pairs(files), start=1):
-            report.lines = number
+    def _clean_pairs(self, pairs: list[RawPair], report: CorpusReport) -> Iterator[SentencePair]:
+        """Yield the next pairs of the files; the report counts them one by one."""
+        ready = self._find_ready(pairs)
+        for i, pair in enumerate(pairs):
+            report.lines += 1
+            if ready:
+                report.used += 1
+                yield ready[2 * i], ready[2 * i + 1]
+                continue
             sides = pair if isinstance(pair, tuple) else (pair,)
-            texts = [self._clean_side(side, number, report) for side in sides]
+            texts = [self._clean_side(side, report) for side in sides]
             if bad := next((text for text in texts if isinstance(text, BadLine)), None):
-                report.add(bad.problem, number)
+                report.add(bad.problem, report.lines)
                 continue
             report.used += 1
             yield str(texts[0]), str(texts[1])
+
+    def _find_ready(self, pairs: list[RawPair]) -> list[str] | None:
+        """Return the sides of all pairs if nothing is wrong with any of them, else None."""
+        sides = [side for pair in pairs if isinstance(pair, tuple) for side in pair if isinstance(side, bytes)]
+        content = b"\n".join(sides)
+        if len(sides) < 2 * len(pairs) or b"\0" in content:
+            return None
+        try:
+            lines = content.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+        texts = lines.split("\n")
+        if needs_cleaning(lines) or "" in texts or max(map(len, texts)) > self.max_chars:
+            return None
+        return texts
 
     def _raw_pairs(self, files: list[DataFile]) -> Iterator[RawPair]:
         if len(files) == 2:
@@ -78,13 +103,13 @@ class Corpus:
             return _tsv_pairs(files[0])
         return _jsonl_pairs(files[0], self.langs)
 
-    def _clean_side(self, raw: "bytes | str | BadLine", number: int, report: CorpusReport) -> "str | BadLine":
+    def _clean_side(self, raw: "bytes | str | BadLine", report: CorpusReport) -> "str | BadLine":
         if isinstance(raw, bytes):
-            raw = decode_line(raw, number, report, first=number == 1)
+            raw = decode_line(raw, report.lines, report, first=report.lines == 1)
         elif isinstance(raw, str):  # of a JSONL, which can write characters that UTF-8 cannot
             if "\0" in raw:
                 return BadLine("NUL character")
-            if any("\ud800" <= c <= "\udfff" for c in raw):
+            if has_surrogate(raw):
                 return BadLine("lone surrogate")
         if isinstance(raw, BadLine):
             return raw
@@ -125,16 +150,16 @@ class ParsedCorpus:
 
 
 def _aligned_lines(src: DataFile, tgt: DataFile) -> Iterator[tuple[bytes, bytes]]:
-    counts = [0, 0]
-    for pair in zip_longest(src.lines(), tgt.lines()):
-        counts = [count + (side is not None) for count, side in zip(counts, pair, strict=True)]
-        if pair[0] is not None and pair[1] is not None:
-            yield pair
-    if counts[0] != counts[1]:
-        raise UserError(
-            f"{src.path} has {counts[0]:,} lines but {tgt.path} has {counts[1]:,}; line n of one must be the "
-            "translation of line n of the other"
-        )
+    pairs = zip_longest(src.lines(), tgt.lines())
+    for n, (left, right) in enumerate(pairs):
+        if left is None or right is None:
+            more = n + 1 + sum(1 for _ in pairs)
+            counts = (n, more) if left is None else (more, n)
+            raise UserError(
+                f"{src.path} has {counts[0]:,} lines but {tgt.path} has {counts[1]:,}; line n of one must be the "
+                "translation of line n of the other"
+            )
+        yield left, right
 
 
 def _tsv_pairs(file: DataFile) -> Iterator[RawPair]:

@@ -4,13 +4,13 @@ import io
 import tempfile
 from array import array
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import IO
 
 from regard.files import cache_folder, disk_error
 
 _IN_MEMORY = 64 << 20  # bytes; more are kept in a file
-_BLOCK = 256  # texts read at a time
+_BLOCK = 256  # texts written or read at a time
 
 
 class TextSpool:
@@ -23,20 +23,15 @@ class TextSpool:
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()
         self._ends = array("q", [0])
+        self._waiting: list[bytes] = []
 
     def append(self, text: str) -> None:
-        content = text.encode()
-        end = self._ends[-1] + len(content)
-        try:
-            if end > _IN_MEMORY and isinstance(self._file, io.BytesIO):
-                self._move_to_disk(self._file)
-            self._file.write(content)
-        except OSError as error:
-            raise disk_error(error, cache_folder() / "temporary file") from error
-        self._ends.append(end)
+        self._waiting.append(text.encode())
+        if len(self._waiting) == _BLOCK:
+            self._write()
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._ends) - 1 + len(self._waiting)
 
     def __getitem__(self, index: int) -> str:
         [text] = self.slice(index, index + 1)
@@ -47,6 +42,7 @@ class TextSpool:
 
     def slice(self, start: int, stop: int) -> Iterator[str]:
         """Yield the texts start … stop − 1."""
+        self._write()
         for first in range(start, stop, _BLOCK):
             ends = self._ends[first : min(first + _BLOCK, stop) + 1]
             self._file.seek(ends[0])
@@ -56,6 +52,20 @@ class TextSpool:
 
     def close(self) -> None:
         self._file.close()
+
+    def _write(self) -> None:
+        """Write the texts that were appended since the last time."""
+        if not self._waiting:
+            return
+        _, *ends = accumulate(map(len, self._waiting), initial=self._ends[-1])
+        try:
+            if ends[-1] > _IN_MEMORY and isinstance(self._file, io.BytesIO):
+                self._move_to_disk(self._file)
+            self._file.write(b"".join(self._waiting))
+        except OSError as error:
+            raise disk_error(error, cache_folder() / "temporary file") from error
+        self._ends.extend(ends)
+        self._waiting = []
 
     def _move_to_disk(self, memory: io.BytesIO) -> None:
         cache_folder().mkdir(parents=True, exist_ok=True)

@@ -35,6 +35,10 @@ class Ragged:
     def lists(self) -> list[list[int]]:
         return [part.tolist() for part in np.split(self.ids, np.cumsum(self.lengths)[:-1])]
 
+    def select(self, rows: NDArray[np.bool_]) -> "Ragged":
+        """Return the sequences at which `rows` is True."""
+        return self if rows.all() else Ragged(self.ids[np.repeat(rows, self.lengths)], self.lengths[rows])
+
     def matrix(self, fill: int) -> NDArray[np.int64]:
         """Return the sequences as rows, filled up on the right."""
         matrix = np.full((len(self.lengths), self.lengths.max(initial=0)), fill)
