@@ -135,6 +135,15 @@ def test_decoding_alone_equals_decoding_in_a_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("beam", [1, 3])
+def test_decoding_in_few_slots_equals_decoding_all_at_once(name: str, beam: int) -> None:
+    model, batch = build(name, seed=3), batch_for(name, [(3, 1), (7, 1), (5, 1), (2, 1), (6, 1)])
+    config = DecodeConfig(beam=beam, max_len=8, length_penalty=0.0)
+    together, in_slots = decode(model, batch, config), decode(model, batch, config, n_slots=2)
+    assert [[h.ids for h in row] for row in in_slots] == [[h.ids for h in row] for row in together]
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_greedy_search_equals_sampling_from_the_most_likely_token(name: str) -> None:
     model, batch = build(name, seed=3), batch_for(name, [(3, 1), (7, 1), (5, 1)])
     greedy = decode(model, batch, DecodeConfig(beam=1, max_len=8))

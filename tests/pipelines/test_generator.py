@@ -54,6 +54,11 @@ class ScriptedModel(models.DecoderOnly):
     def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
         return torch.full((1, self.size), -1e9).index_fill(1, torch.tensor([next(self.script)]), 0.0), state
 
+    def read(self, state: Any, ids: Tensor) -> Any:
+        for t in range(ids.shape[1]):
+            self.step(state, ids[:, t])
+        return state
+
 
 def scripted_generator(
     script: Iterable[int], tokenizer: Tokenizer = LETTERS, limited_context: bool = True

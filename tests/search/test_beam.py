@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from regard.data.batch import collate_sources
-from regard.search.beam import Beam, FinishedHypotheses, advance
+from regard.search.beam import BeamSearch
+from regard.search.constraints import Constraints
 from regard.search.decode import DecodeConfig, decode
 from regard.search.length_penalty import normalise_score
+from regard.search.slots import Slots
 from regard.text.vocab import EOS
 from tests.conftest import tiny_model
 from tests.search.cases import SOURCES
-from tests.search.table_model import VOCAB_SIZE, A, B, C, TableModel, lecture_example, probabilities
+from tests.search.table_model import VOCAB_SIZE, A, B, C, TableModel, TableState, lecture_example, probabilities
 
 
 def test_beam_search_finds_the_better_hypothesis_of_the_lecture() -> None:
@@ -47,20 +49,30 @@ def test_a_wide_beam_equals_exhaustive_search(length_penalty: float) -> None:
 
 def test_three_steps_computed_by_hand() -> None:
     """An end among the k best is finished and its slot filled; an end that ranks lower is dropped."""
-    beam, finished = Beam.start(1, 2, torch.device("cpu")), FinishedHypotheses.none(1, 2, torch.device("cpu"))
-    first = torch.tensor([probabilities(0.3, 0.2, 0.1, 0.4)] * 2, dtype=torch.float64).log()
-    beam, finished, parents, _ = advance(beam, finished, first, alpha=0.0)
-    assert beam.tokens[0, :, 1].tolist() == [A, B], "B fills the slot of the end"
-    assert finished.counts.tolist() == [1] and finished.log_probs[0, 0].exp().item() == pytest.approx(0.4)
-    assert parents.tolist() == [[0, 0]]
-    rows = [probabilities(0.5, 0.1, 0.0, 0.4), probabilities(0.9, 0.0, 0.0, 0.1)]
-    beam, finished, parents, _ = advance(beam, finished, torch.tensor(rows, dtype=torch.float64).log(), alpha=0.0)
-    assert finished.counts.tolist() == [1], "0.3 · 0.4 is third, after 0.2 · 0.9 and 0.3 · 0.5"
-    assert beam.tokens[0, :, 1:].tolist() == [[B, A], [A, A]] and parents.tolist() == [[1, 0]]
+    rule = BeamSearch(2, 1, alpha=0.0)
+    limits, seeds = torch.tensor([9]), torch.zeros(1, 2, dtype=torch.int64)
+    slots = rule.begin(Slots.start(TableState(((), ())), Constraints(), limits, seeds, room=8))
+
+    def advance(*rows: list[float]) -> tuple[list[list[int]], list[list[int]]]:
+        nonlocal slots
+        slots, step = rule.advance(slots, torch.tensor(rows, dtype=torch.float64).log())
+        kept = step.slots[0].tolist()
+        return slots.tokens[0, :, 1 : slots.lengths].tolist(), [step.parents[0, kept.index(i)].item() for i in (0, 1)]
+
+    first = probabilities(0.3, 0.2, 0.1, 0.4)
+    tokens, parents = advance(first, first)
+    assert tokens == [[A], [B]], "B fills the slot of the end"
+    assert slots.finished.counts.tolist() == [1]
+    assert slots.finished.log_probs[0, 0].exp().item() == pytest.approx(0.4)
+    assert parents == [0, 0]
+    tokens, parents = advance(probabilities(0.5, 0.1, 0.0, 0.4), probabilities(0.9, 0.0, 0.0, 0.1))
+    assert slots.finished.counts.tolist() == [1], "0.3 · 0.4 is third, after 0.2 · 0.9 and 0.3 · 0.5"
+    assert tokens == [[B, A], [A, A]] and parents == [1, 0]
     rows = [probabilities(0.3, 0.0, 0.0, 0.7), probabilities(0.2, 0.2, 0.2, 0.4)]
-    beam, finished, *_ = advance(beam, finished, torch.tensor(rows, dtype=torch.float64).log(), alpha=0.0)
-    assert finished.counts.tolist() == [3]
-    assert not (beam.log_probs > -torch.inf).any(), "k have finished, so no slot is filled any more"
+    slots, _ = rule.advance(slots, torch.tensor(rows, dtype=torch.float64).log())
+    assert slots.finished.counts.tolist() == [3]
+    assert not (slots.log_probs > -torch.inf).any(), "k have finished, so no slot is filled any more"
+    assert slots.done.tolist() == [True]
 
 
 def test_search_continues_while_an_unfinished_hypothesis_can_get_into_the_n_best() -> None:

@@ -1,43 +1,60 @@
 """Constraints: forbidden and forced tokens, alone and in a search."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 
 from regard.data.batch import collate_sources
-from regard.search.constraints import Constraints, MaxLength, MinLength, NoRepeatNgram, Prefix, Suppress
+from regard.search.candidates import candidates
+from regard.search.constraints import Constraint, Constraints, MaxLength, MinLength, NoRepeatNgram, Prefix, Suppress
 from regard.search.decode import DecodeConfig, decode
-from regard.text.vocab import BOS, EOS
+from regard.search.greedy import most_likely
+from regard.search.slots import Slots
+from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import VOCAB, tiny_model
 from tests.search.cases import SOURCES
+from tests.search.table_model import TableState
 
 CPU = torch.device("cpu")
-LOG_PROBS = torch.zeros(2, VOCAB)
-TOKENS = torch.tensor([[BOS, 7, 8, 7], [BOS, 8, 8, 9]])
+TOKENS = torch.tensor([[BOS, 7, 8, 7, 0], [BOS, 8, 8, 9, 0]])
+LENGTHS = torch.tensor([4, 4])
+
+
+def forbidden_by(constraint: Constraint, tokens: torch.Tensor, lengths: torch.Tensor) -> list[list[int]]:
+    log_probs = constraint(torch.zeros(len(tokens), VOCAB), tokens, lengths)
+    return [[i for i in row.isinf().nonzero().flatten().tolist() if i != PAD] for row in log_probs]
 
 
 def test_ngrams_that_would_repeat_are_forbidden() -> None:
-    bigrams = NoRepeatNgram(2)(LOG_PROBS, TOKENS)
-    assert bigrams[0].isinf().nonzero().flatten().tolist() == [8]
-    assert bigrams[1].isinf().sum() == 0
-    trigrams = NoRepeatNgram(3)(LOG_PROBS, torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 8, 9, 6, 8]]))
-    assert trigrams[0].isinf().nonzero().flatten().tolist() == [9]
-    assert trigrams[1].isinf().sum() == 0
+    assert forbidden_by(NoRepeatNgram(2), TOKENS, LENGTHS) == [[8], []]
+    trigrams = torch.tensor([[BOS, 7, 8, 9, 7, 8], [BOS, 7, 8, 9, 6, 8]])
+    assert forbidden_by(NoRepeatNgram(3), trigrams, torch.tensor([6, 6])) == [[9], []]
+    assert forbidden_by(NoRepeatNgram(1), TOKENS, LENGTHS) == [[7, 8], [8, 9]]
+    shorter = forbidden_by(NoRepeatNgram(2), TOKENS, torch.tensor([2, 3]))
+    assert shorter == [[], [8]], "tokens after the end of a hypothesis do not count"
 
 
 def test_eos_is_forbidden_before_the_minimum_and_forced_at_the_maximum_length() -> None:
-    assert MinLength(4)(LOG_PROBS, TOKENS)[:, EOS].isinf().all()
-    assert not MinLength(3)(LOG_PROBS, TOKENS).isinf().any()
-    assert MaxLength(torch.tensor([3, 4]))(TOKENS).tolist() == [EOS, -1]
+    assert forbidden_by(MinLength(4), TOKENS, LENGTHS) == [[EOS], [EOS]]
+    assert forbidden_by(MinLength(3), TOKENS, torch.tensor([4, 3])) == [[], [EOS]]
+    assert MaxLength(torch.tensor([3, 4]))(LENGTHS).tolist() == [EOS, -1]
 
 
 def test_a_forced_token_overrules_a_forbidden_one() -> None:
     prefix = Prefix.of([[1, 2, 3, 9], []], CPU)
-    assert prefix(TOKENS).tolist() == [9, -1]
-    allowed = Constraints((Suppress((9,)),), (prefix,))(LOG_PROBS, TOKENS)
-    assert (allowed[0] == 0).nonzero().flatten().tolist() == [9]
-    assert allowed[1, 9].isinf()
+    assert prefix(LENGTHS).tolist() == [9, -1]
+    state, seeds = TableState(((), ())), torch.zeros(2, 1, dtype=torch.int64)
+    constraints = Constraints((Suppress((9,)),), (MaxLength(torch.tensor([9, 9])), prefix))
+    slots = replace(Slots.start(state, constraints, torch.tensor([9, 9]), seeds, room=4), lengths=LENGTHS)
+    log_probs = torch.arange(2.0 * VOCAB).view(2, VOCAB)
+    top, ids = candidates(slots, log_probs.clone(), lambda allowed, _: allowed.topk(3).indices)
+    assert ids[0, 0] == 9 and top[0].tolist() == [9.0, -torch.inf, -torch.inf]
+    assert ids[1].tolist() == [VOCAB - 1, VOCAB - 2, VOCAB - 3] and top[1, 0] == log_probs[1, -1]
+    constraints = Constraints((Suppress(tuple(range(VOCAB))),))
+    top, ids = candidates(replace(slots, constraints=constraints), log_probs.clone(), most_likely)
+    assert ids.tolist() == [[EOS], [EOS]] and top.tolist() == log_probs[:, EOS : EOS + 1].tolist()
 
 
 @pytest.mark.parametrize("beam", [1, 4])

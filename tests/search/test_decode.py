@@ -1,5 +1,6 @@
 """Relations that hold for every way of decoding."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -12,9 +13,13 @@ from regard.data.batch import Batch, collate_sources
 from regard.errors import UserError
 from regard.search.decode import DecodeConfig, decode
 from regard.search.length_penalty import normalise_score
+from regard.search.nested import copy_into, list_tensors, map_tensors
+from regard.search.protocols import SearchStep
+from regard.search.slots import Slots
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import tiny_model
 from tests.search.cases import SOURCES, assert_same_hypotheses, searches_and_sampling
+from tests.search.table_model import lecture_example
 
 
 @pytest.mark.parametrize(
@@ -161,3 +166,59 @@ def test_learned_positions_limit_the_length(beam: int) -> None:
 def test_more_hypotheses_than_the_beam_is_wide_are_refused() -> None:
     with pytest.raises(UserError, match="beam of at least 4"):
         DecodeConfig.parse({"beam": 2, "n_best": 4})
+
+
+@searches_and_sampling
+@pytest.mark.parametrize("n_slots", [1, 2, 3])
+def test_sentences_that_wait_for_a_slot_give_the_same(config: DecodeConfig, n_slots: int) -> None:
+    model, batch, prefixes = tiny_model(1), collate_sources(SOURCES * 3), [[i + 6] * (i % 3) for i in range(15)]
+    together = decode(model, batch, config)
+    assert_same_hypotheses(decode(model, batch, config, n_slots=n_slots), together)
+    with_prefixes = decode(model, batch, config, prefixes)
+    assert_same_hypotheses(decode(model, batch, config, prefixes, n_slots=n_slots), with_prefixes)
+
+
+def test_a_table_decodes_one_group_of_slots_after_the_other() -> None:
+    model, batch = lecture_example(), collate_sources([[6]] * 5)
+    config = DecodeConfig(beam=2, length_penalty=0.0, min_len=3)
+    assert_same_hypotheses(decode(model, batch, config, n_slots=2), decode(model, batch, config))
+
+
+class BufferedSteps:
+    """Runs steps as a CUDA graph does: in buffers that stay in their place, which each step overwrites."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[object, Slots[Any]] = {}
+
+    def __call__(self, run: Any, key: Any, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep]:
+        shapes = key, tuple(tensor.shape for tensor in list_tensors(slots))
+        buffers = self.buffers.setdefault(shapes, map_tensors(torch.clone, slots))
+        if slots is not buffers:
+            copy_into(buffers, slots)
+        run(map_tensors(torch.clone, buffers))
+        after, step = run(buffers)
+        copy_into(buffers, after)
+        return buffers, step
+
+
+@searches_and_sampling
+@pytest.mark.parametrize("n_slots", [2, 15])
+def test_steps_in_fixed_buffers_give_the_same(
+    config: DecodeConfig, n_slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = tiny_model(1), collate_sources(SOURCES * 3)
+    expected = decode(model, batch, config)
+    graphs = BufferedSteps()
+    monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(graphs))
+    assert_same_hypotheses(decode(model, batch, config, n_slots=n_slots), expected)
+    assert graphs.buffers
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@searches_and_sampling
+@pytest.mark.parametrize("n_slots", [2, 15])
+def test_steps_as_cuda_graphs_give_the_same(config: DecodeConfig, n_slots: int) -> None:
+    model, batch = tiny_model(1), collate_sources(SOURCES * 3)
+    expected = decode(model, batch, config)
+    on_gpu = decode(model.cuda(), batch.to(torch.device("cuda")), config, n_slots=n_slots)
+    assert_same_hypotheses(on_gpu, expected)

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from regard.data.batch import collate_sources
-from regard.search.beam import beam_search
-from regard.search.decode import DecodeConfig, _constraints, decode, length_limits
+from regard.search.beam import BeamSearch
+from regard.search.decode import DecodeConfig, decode
 from tests.conftest import tiny_model
 from tests.search.cases import SOURCES, assert_same_hypotheses
 from tests.search.table_model import A, B, C, lecture_example
@@ -18,8 +18,8 @@ def test_greedy_search_misses_the_better_hypothesis_of_the_lecture() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_beam_of_1_equals_greedy_search(seed: int) -> None:
+def test_a_beam_of_1_equals_greedy_search(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch, config = tiny_model(seed), collate_sources(SOURCES), DecodeConfig(beam=1)
-    limits = length_limits(batch, config)
-    beam = beam_search(model, batch, _constraints(config, limits, None), limits, 1, 1, config.length_penalty)
-    assert_same_hypotheses(beam, decode(model, batch, config))
+    greedy = decode(model, batch, config)
+    monkeypatch.setattr("regard.search.decode.search_rule", lambda config: BeamSearch(1, 1, config.length_penalty))
+    assert_same_hypotheses(decode(model, batch, config), greedy)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from regard.cli.output import print_warning
 from regard.errors import UserError
 
-_LINES_AT_ONCE = 256
+_LINES_AT_ONCE = 1024
 _MAX_LINE = 16 << 20  # bytes
 
 

@@ -118,9 +118,9 @@ def collate_targets(tgt: Ragged, rows: int | None = None) -> Tensor:
     return torch.from_numpy(array)
 
 
-def collate_sources(src: Sequence[Sequence[int]]) -> Batch:
-    """Make a batch for decoding: sources padded to the longest one, no targets."""
-    width = max(len(s) for s in src) + 1
+def collate_sources(src: Sequence[Sequence[int]], width: int | None = None) -> Batch:
+    """Make a batch for decoding: sources padded to `width`, by default to the longest one, no targets."""
+    width = width or max(len(s) for s in src) + 1
     rows = [[*s, EOS, *[PAD] * (width - len(s) - 1)] for s in src]
     empty = torch.empty(len(src), 0, dtype=torch.int64)
     return Batch(torch.tensor(rows, dtype=torch.int64), empty, empty)

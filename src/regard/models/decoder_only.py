@@ -3,7 +3,6 @@
 from typing import Literal, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import Config
@@ -13,6 +12,7 @@ from regard.models.factory import (
     DecoderConfig,
     initialise,
     layers_to_compile,
+    log_probabilities,
     make_decoder,
     make_embedding_table,
     make_output_layer,
@@ -123,7 +123,7 @@ class DecoderOnly(nn.Module):
     def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""
         h, state = self.decoder.step(state, ids)
-        return F.log_softmax(self.output(self.readout(h)).float(), dim=-1), state
+        return log_probabilities(self.output, self.readout(h)), state
 
     def _decode(self, batch: Batch, need_trace: bool = False, head_mask: HeadMask | None = None) -> Decoded:
         if batch.src.shape[1] == 0:

@@ -3,7 +3,6 @@
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.config import Config
@@ -13,6 +12,7 @@ from regard.models.factory import (
     EncoderConfig,
     initialise,
     layers_to_compile,
+    log_probabilities,
     make_decoder,
     make_embedding_table,
     make_encoder,
@@ -120,4 +120,4 @@ class EncoderDecoder(nn.Module):
     def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""
         h, state = self.decoder.step(state, ids)
-        return F.log_softmax(self.output(self.readout(h)).float(), dim=-1), state
+        return log_probabilities(self.output, self.readout(h)), state

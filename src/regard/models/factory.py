@@ -2,8 +2,10 @@
 
 from typing import Annotated, cast
 
+import torch
+import torch.nn.functional as F
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from regard.models.image_encoder import ImageEncoder, ImageEncoderConfig
 from regard.models.protocols import Decoder, DecoderState, Encoder
@@ -49,6 +51,16 @@ def make_output_layer(d_out: int, tokens: nn.Embedding, tied: bool) -> tuple[nn.
     if tied and d_out != d_model:
         return nn.Linear(d_out, d_model), nn.Linear(d_model, vocab_size, bias=False)
     return nn.Identity(), nn.Linear(d_out, vocab_size, bias=False)
+
+
+def log_probabilities(output: nn.Module, h: Tensor) -> Tensor:
+    """log softmax(W h) in float32;  h [R, D] → [R, V]"""
+    if h.device.type == "cuda" and h.dtype == torch.bfloat16 and isinstance(output, nn.Linear):
+        # Logits rounded to bf16 would be equal for many tokens.
+        logits = torch.mm(h, output.weight.T, out_dtype=torch.float32)
+    else:
+        logits = output(h).float()
+    return F.log_softmax(logits, dim=-1)
 
 
 def layers_to_compile(*parts: object) -> list[nn.Module]:

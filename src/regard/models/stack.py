@@ -206,9 +206,10 @@ class StackState:
         return StackState(layers, sources, index, self.head_masks)
 
     def with_room(self, n_tokens: int) -> "StackState":
-        """Return the state with room for so many tokens; its shapes then stay the same from step to step."""
-        layers = tuple(layer.with_room(n_tokens) if isinstance(layer, KvCache) else layer for layer in self.layers)
-        return replace(self, layers=layers, index=self.index.with_room(n_tokens, fixed=True))
+        """Return the state with room for so many tokens, more or fewer; its shapes then stay the same."""
+        index = self.index.with_fixed_room(n_tokens)
+        layers = tuple(layer.with_room(index.room) if isinstance(layer, KvCache) else layer for layer in self.layers)
+        return replace(self, layers=layers, index=index)
 
 
 def _select_source(source: Source, rows: Tensor, sentences: Tensor | None) -> Source:
@@ -264,7 +265,7 @@ class StackDecoder(nn.Module):
         like = self.embedding.tokens.weight
         layers = tuple(layer.mixer.start(rows, like) for layer in self._layers())
         sources = tuple(self._as_added(source) for source in self._sources(memory) if source is not None)
-        index = CacheIndex.start(rows, like.device, MAX_SHARED if self.fused else 1)
+        index = CacheIndex.start(rows, like.device, MAX_SHARED if self.fused else 1, self.max_len)
         return StackState(layers, sources, index, tuple(self._head_masks(head_mask, like.device)))
 
     def step(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:

@@ -102,16 +102,16 @@ def attend_fused(
     """`attend` with the scaled dot product in one kernel that never stores the weights.
 
     Keys and values may have fewer heads than the queries; each then serves a group of query heads. `dropout` is
-    applied to the weights. `causal` means the mask of `causal_mask`: the last query is aligned with the last key. A mask
-    may also be what is added to the scores, 0 or −∞.
+    applied to the weights. `causal` means the mask of `causal_mask`: the last query is aligned with the last key.
+    `mask` may also be what is added to the scores, 0 or −∞.
     """
     # The kernel's own causal mask aligns the first query with the first key, which differs unless Tq = Tk.
     if causal and (mask is not None or bias is not None or q.shape[-2] != k.shape[-2]):
         mask, causal = _combine_masks(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False
-    if bias is not None:
-        mask = (
-            bias if mask is None else torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else mask + bias
-        )
+    if bias is not None and mask is not None:
+        mask = torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else mask + bias
+    elif bias is not None:
+        mask = bias
     grouped = q.shape[-3] != k.shape[-3]
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal, enable_gqa=grouped)
 
@@ -232,6 +232,8 @@ class SelfAttention(MultiHeadAttention):
         self.causal = causal
         self.positions = positions
         self.score_bias = "alibi" if positions == "alibi" else "none"
+        self.joint: nn.Module | None = None
+        """Queries, keys and values in one product, in copies of a model for decoding"""
 
     def forward(  # type: ignore[override]  # keys and values are computed from x
         self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
@@ -256,7 +258,10 @@ class SelfAttention(MultiHeadAttention):
 
     def step(self, x: Tensor, past: KvCache, places: Places, head_mask: Tensor | None = None) -> tuple[Tensor, KvCache]:
         """Process the next tokens x [R, n, D] → their outputs [R, n, D] and the cache, to which theirs are added"""
-        q, new = self.query(x), self.key_value(x)
+        if self.joint is None:
+            q, new = self.query(x), self.key_value(x)
+        else:
+            q, new = self.joint(x).split([self.query.out_features, self.key_value.out_features], dim=-1)
         if self.positions == "rotary":
             q, new = self._rotate_new(q, new, places)
         cache = past.write(places, new)

@@ -1,5 +1,6 @@
 """The key-value cache of self-attention: buffers with room for later tokens, and an index of who sees which entry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -40,15 +41,18 @@ class KvCache(NamedTuple):
         return self.entries.shape[1]
 
     def with_room(self, room: int) -> "KvCache":
-        """Return a cache with room for that many positions."""
+        """Return a cache with room for that many positions, more or fewer than before."""
         if room <= self.room:
-            return self
+            return KvCache(self.entries[:, :room])
         # Zeros, because a masked entry counts 0 times its value, which must be a number.
         return KvCache(F.pad(self.entries, (0, 0, 0, 0, 0, room - self.room)))
 
+    def select(self, groups: Tensor) -> "KvCache":
+        return KvCache(self.entries.index_select(0, groups))
+
     def write(self, places: "Places", new: Tensor) -> "KvCache":
         """Write the entries of new tokens [R, n, C], in place."""
-        cache = self.with_room(places.room)
+        cache = self if self.room == places.room else self.with_room(places.room)
         cache.entries.index_put_(places.entries, new.detach().to(cache.entries.dtype))
         return cache
 
@@ -94,21 +98,30 @@ class CacheIndex:
     """The largest position in use, or T if the shapes are fixed"""
     max_shared: int = 1
     """Most hypotheses per group"""
+    limit: int | None = None
+    """Most positions that attention can process; None: no limit"""
+    prompt: int = 0
+    """Positions that had been read, padding included, when the shapes were fixed"""
     fixed: bool = False
     """Whether the shapes stay the same from step to step: all T positions are in use, most of them masked"""
 
     @classmethod
-    def start(cls, rows: int, device: torch.device, max_shared: int = 1) -> "CacheIndex":
+    def start(cls, rows: int, device: torch.device, max_shared: int = 1, limit: int | None = None) -> "CacheIndex":
         positions = torch.zeros(rows, dtype=torch.int64, device=device)
-        return cls(positions, positions.new_empty(rows, 1, 0), max_shared=max_shared)
+        return cls(positions, positions.new_empty(rows, 1, 0), max_shared=max_shared, limit=limit)
 
     @property
     def room(self) -> int:
         return self.ancestors.shape[2]
 
-    def with_room(self, room: int, fixed: bool = False) -> "CacheIndex":
-        ancestors = F.pad(self.ancestors, (0, max(0, room - self.room)), value=-1)
-        return replace(self, ancestors=ancestors, length=ancestors.shape[2] if fixed else self.length, fixed=fixed)
+    def with_room(self, room: int) -> "CacheIndex":
+        return replace(self, ancestors=F.pad(self.ancestors, (0, room - self.room), value=-1))
+
+    def with_fixed_room(self, room: int) -> "CacheIndex":
+        """Return an index with room for so many tokens after the prompt, whose shapes stay the same."""
+        prompt = self.prompt if self.fixed else self.length
+        index = self.with_room(min(prompt + room, self.limit or prompt + room))
+        return replace(index, length=index.room, prompt=prompt, fixed=True)
 
     def read(self, n: int, lengths: Tensor | None = None) -> tuple[Places, "CacheIndex"]:
         """Return the places of the next n tokens of every hypothesis, and the index after them.
@@ -134,7 +147,9 @@ class CacheIndex:
         places = Places((group, positions, slots), positions, mask, length, room)
         return places, replace(index, positions=self.positions + read, ancestors=ancestors, length=length)
 
-    def select(self, rows: Tensor, sentences: Tensor | None, caches: "list[KvCache]") -> "CacheSelection":
+    def select(
+        self, rows: Tensor, sentences: Tensor | None, caches: Sequence[KvCache]
+    ) -> tuple["CacheIndex", list[KvCache]]:
         """Return index and caches of the hypotheses `rows`; see `search.protocols.State` for the arguments."""
         groups, w, _ = self.ancestors.shape
         n_new = len(rows) if sentences is None else len(sentences)
@@ -150,17 +165,12 @@ class CacheIndex:
             ancestors = ancestors.clamp(max=0)
         elif not shared or n_new != groups:
             chosen = rows.view(n_new, w_new)[:, 0] // w
-            caches = [KvCache(cache.entries.index_select(0, chosen)) for cache in caches]
+            caches = [cache.select(chosen) for cache in caches]
             length = length if self.fixed or not len(positions) else int(positions.max())
         if w < w_new:
             caches = [KvCache(F.pad(cache.entries, (0, 0, 0, w_new - w))) for cache in caches]
         ancestors = ancestors.view(n_new, w_new, self.room)
-        return CacheSelection(replace(self, positions=positions, ancestors=ancestors, length=length), caches)
-
-
-class CacheSelection(NamedTuple):
-    index: CacheIndex
-    caches: list[KvCache]
+        return replace(self, positions=positions, ancestors=ancestors, length=length), list(caches)
 
 
 def _visible(ancestors: Tensor, positions: Tensor) -> Tensor:

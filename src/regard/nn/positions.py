@@ -77,7 +77,7 @@ class Rotation(NamedTuple):
 
 
 def rotation(positions: Tensor, width: int, dtype: torch.dtype) -> Rotation:
-    """RoPE (Su et al. 2021) rotates the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  [..., T] → angles"""
+    """RoPE (Su et al. 2021) rotates the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  [..., T]"""
     dtype = torch.promote_types(dtype, torch.float32)
     i = torch.arange(0, width, 2, device=positions.device, dtype=dtype)
     angles = positions[..., None].to(dtype) / 10000 ** (i / width)
@@ -99,7 +99,7 @@ def distances(n_queries: int, n_keys: int, device: torch.device) -> Tensor:
 
 
 def alibi(n_heads: int, distance: Tensor, dtype: torch.dtype) -> Tensor:
-    """ALiBi (Press et al. 2022): the bias −m_h |i − j| on the scores, m_h = 2^{−8h/H};  [..., Tq, Tk] → [..., H, Tq, Tk]
+    """ALiBi (Press et al. 2022): the bias −m_h |i − j| on the scores, m_h = 2^{−8h/H};  → [H, Tq, Tk] or [B, H, Tq, Tk]
 
     `distance` is |i − j|, [Tq, Tk] or [B, 1, Tq, Tk].
     """

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from regard.errors import UserError
 from regard.models import GenerativeModel, Model
 from regard.models.encoder_only import EncoderOnly
 from regard.models.head_mask import HeadMask
+from regard.models.inference import inference_copy
 from regard.models.protocols import AttentionTraces
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.pipelines.arguments import check_text
@@ -103,6 +104,8 @@ class Pipeline:
         self.tgt_tokenizer = tokenizers.tgt
         self.decode_config = decode_config
         self.device = device
+        self._ensemble: Ensemble[GenerativeModel] | None = None
+        """The faster copies of an ensemble's members"""
 
     @property
     def members(self) -> tuple[Model, ...]:
@@ -214,12 +217,21 @@ class Pipeline:
         """Return the limit on sources; `max_source` takes the place of the model's own option."""
         return LengthLimit(max_source or self.decode_config.max_source, self.max_input_tokens)
 
+    def decoding_model(self, config: DecodeConfig) -> GenerativeModel | Ensemble[GenerativeModel]:
+        """Return the model, or a copy of it that decodes faster."""
+        members = [inference_copy(member, config.precision) for member in self.members]
+        if not isinstance(self.model, Ensemble):
+            return cast(GenerativeModel, members[0])
+        if self._ensemble is None or self._ensemble.members != tuple(members):
+            self._ensemble = Ensemble(cast(list[GenerativeModel], members))
+        return self._ensemble
+
     def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
         """Decode with the model's own settings; return the ids of the hypothesis of that rank, 1 = best."""
         assert not isinstance(self.model, EncoderOnly)
         encoded.check_not_empty()
         config = self.decode_config.model_copy(update={"beam": max(self.decode_config.beam, rank), "n_best": rank})
-        hypotheses = check_hypotheses(decode(self.model, encoded.batch(), config)[0])
+        hypotheses = check_hypotheses(decode(self.decoding_model(config), encoded.batch(), config)[0])
         if len(hypotheses) < rank:
             raise UserError(f"rank {rank}: the search found {len(hypotheses)} outputs; choose a lower rank")
         return list(hypotheses[rank - 1].ids)

@@ -87,9 +87,9 @@ class Captioner(Pipeline):
     @torch.inference_mode()
     def caption_batch(self, batch: Batch, config: DecodeConfig | None = None, attention: bool = False) -> list[Caption]:
         """Return one Caption per image of a batch."""
-        batch = batch.to(self.device)
+        batch, config = batch.to(self.device), config or self.decode_config
         captions = []
-        for i, hypotheses in enumerate(decode(self.model, batch, config or self.decode_config)):
+        for i, hypotheses in enumerate(decode(self.decoding_model(config), batch, config)):
             best, regions = check_hypotheses(hypotheses)[0], None
             if attention:
                 _, record = self.trace(self._encoded(batch.src[i : i + 1]), [*best.ids, EOS])

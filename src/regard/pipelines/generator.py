@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -12,6 +13,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_count, check_text, check_texts
 from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
 from regard.search.decode import DecodeConfig, decode, sample_tokens
+from regard.search.protocols import Stepper
 from regard.search.sampling import SamplingConfig
 from regard.text.html_table import text_html
 from regard.text.tokenizer import Tokenizer, TokenizerPair
@@ -117,6 +119,7 @@ class Generator(Pipeline):
     def _sample(self, prompt: Sequence[int], max_new_tokens: int, config: SamplingConfig) -> Iterator[int]:
         """Yield the ids that follow the prompt, until EOS."""
         ids, end = list(prompt), len(prompt) + max_new_tokens
+        model: Stepper[Any] = self.decoding_model(self.decode_config)
         while len(ids) < end:
             prefix, room = ids, end - len(ids)
             if self.model.has_limited_context:
@@ -124,7 +127,7 @@ class Generator(Pipeline):
                 prefix = ids if len(ids) < self.context else ids[-(self.context // 2) :]
                 room = min(room, self.context - len(prefix))
             before = len(ids)
-            for token in sample_tokens(self.model, self._no_batch(), prefix, room, config, position=before):
+            for token in sample_tokens(model, self._no_batch(), prefix, room, config, position=before):
                 ids.append(token)
                 yield token
             if len(ids) < before + room:  # the model has generated EOS
@@ -149,7 +152,7 @@ class Generator(Pipeline):
         dropped, prefix = ids[: max(0, len(ids) - n_kept)], ids[max(0, len(ids) - n_kept) :]
         options = {"beam": beam, "n_best": n_best, "max_len": len(prefix) + max_new_tokens}
         config = DecodeConfig.parse(options, where="generate")
-        hypotheses = decode(self.model, self._no_batch(), config, [prefix])[0]
+        hypotheses = decode(self.decoding_model(config), self._no_batch(), config, [prefix])[0]
         return [GeneratedText(self.tokenizer.decode([*dropped, *h.ids]), h.score) for h in hypotheses]
 
     @torch.inference_mode()

@@ -7,7 +7,7 @@ from itertools import islice
 import torch
 
 from regard.alignment.from_attention import Aligner
-from regard.data.batch import collate_sources
+from regard.data.batch import collate_sources, padded_length
 from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
@@ -23,8 +23,11 @@ from regard.text.html_table import score_table_html, sentence_pair_html, word_li
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
 
-_BATCH_SIZE = 16_384  # hypotheses times source tokens that are decoded at once
-_STREAM_LINES = 256
+_CPU_HYPOTHESES = 320
+_GPU_HYPOTHESES = 1024
+_USUAL_LENGTH = 64  # tokens; of longer sources fewer are decoded at once
+_STREAM_LINES = 1024
+_GPU_STREAM_LINES = 16_384
 
 
 @dataclass(frozen=True)
@@ -139,16 +142,27 @@ class Translator(TextEmbedder):
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
         results: dict[int, Translation] = {}
-        for rows in _batches_by_length(sources, config, self.tgt_tokenizer.size):
-            batch = collate_sources([sources[i] for i in rows]).to(self.device)
+        model, most = self.decoding_model(config), self._most_hypotheses()
+        for rows, n_slots in _groups_by_length(sources, config, most):
+            batch = collate_sources([sources[i] for i in rows], self._width(len(sources[rows[0]]))).to(self.device)
             renumbered = None if observer is None else RenumberedObserver(observer, torch.tensor(rows))
-            decoded = decode(self.model, batch, config, [forced[i] for i in rows] if forced else None, renumbered)
+            prefix_ids = [forced[i] for i in rows] if forced else None
+            decoded = decode(model, batch, config, prefix_ids, renumbered, n_slots)
             for i, hypotheses in zip(rows, decoded, strict=True):
                 if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis
                     results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
         return [
             results.get(i) or _empty_translation(text, config.n_best, too_long.get(i)) for i, text in enumerate(texts)
         ]
+
+    def _width(self, longest: int) -> int:
+        """Return the width of a batch of sources; on a GPU, where each is captured separately, only some occur."""
+        width = longest + 1 if self.device.type == "cpu" else padded_length(longest + 1)
+        return width if self.max_input_tokens is None else min(width, self.max_input_tokens + 1)
+
+    def _most_hypotheses(self) -> int:
+        """Return how many hypotheses to decode at once; more would not be faster."""
+        return _GPU_HYPOTHESES if self.device.type == "cuda" else _CPU_HYPOTHESES
 
     def _forced_ids(self, prefixes: Sequence[str] | None, n_texts: int, limit: LengthLimit) -> list[list[int]] | None:
         """Return the ids that the translations must start with."""
@@ -162,14 +176,18 @@ class Translator(TextEmbedder):
     def stream(
         self,
         lines: Iterable[str],
-        n_lines: int = _STREAM_LINES,
+        n_lines: int | None = None,
         prefix: str | None = None,
         attention: bool = False,
         skip_long: bool = False,
         **options: object,
     ) -> Iterator[Translation]:
-        """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`."""
+        """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`.
+
+        By default as many at a time as keep the machine busy, at most so many that the first ones do not wait for long.
+        """
         remaining = iter(check_iterable(lines, "stream"))
+        n_lines = n_lines or (_GPU_STREAM_LINES if self.device.type == "cuda" else _STREAM_LINES)
         while chunk := list(islice(remaining, n_lines)):
             prefixes = [prefix] * len(chunk) if prefix else None
             yield from self.translate(
@@ -208,19 +226,22 @@ class Translator(TextEmbedder):
         return Candidate(text, hypothesis.score, tokens, record, tuple(sorted(self.aligner(record))))
 
 
-def _batches_by_length(sources: Sequence[Sequence[int]], config: DecodeConfig, n_vocab: int) -> Iterator[list[int]]:
-    """Yield batches of row numbers of non-empty sources, grouped by length and limited in memory."""
-    order = sorted((i for i, s in enumerate(sources) if s), key=lambda i: (len(sources[i]), i))
+def _groups_by_length(
+    sources: Sequence[Sequence[int]], config: DecodeConfig, most: int
+) -> Iterator[tuple[list[int], int]]:
+    """Yield groups of row numbers of non-empty sources of similar length, longest first, and how many to decode at once
+
+    `most` limits the number of hypotheses, in sentences of usual length.
+    """
+    order = sorted((i for i, source in enumerate(sources) if source), key=lambda i: (-len(sources[i]), i))
     width = config.beam if config.sampling is None else config.n_best
-    batch: list[int] = []
-    for i in order:
-        # Each hypothesis needs the keys and values of its past, and at each step one probability per vocabulary entry.
-        if batch and (len(batch) + 1) * width * max(len(sources[i]) + 1, n_vocab / 1000) > _BATCH_SIZE:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
+    while order:
+        longest = len(sources[order[0]]) + 1
+        n_slots = max(1, int(most / width * min(1.0, _USUAL_LENGTH / longest)))
+        n = next((i for i in order[n_slots:] if padded_length(len(sources[i]) + 1) < padded_length(longest)), None)
+        end = len(order) if n is None else order.index(n)
+        yield order[:end], n_slots
+        order = order[end:]
 
 
 def _empty_translation(text: str, n_best: int, problem: TooLong | None) -> Translation:

@@ -1,33 +1,36 @@
-"""Constraints on the next token: forbidden tokens (log-probability −∞) and forced tokens."""
+"""Constraints on the next token: forbidden tokens (log-probability −∞) and forced tokens.
 
-from collections.abc import Sequence
+All are functions of tensors of a fixed shape, so that a step of the search can be captured as a CUDA graph.
+"""
+
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from functools import lru_cache
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from regard.text.vocab import EOS
+from regard.text.vocab import EOS, PAD
 
 
 class Constraint(Protocol):
     """Forbids tokens."""
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """log_probs [R, V] after tokens [R, t] (BOS first) → the same with −∞ for forbidden tokens"""
-        ...
+    def __call__(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Set forbidden tokens to −∞ in log_probs [R, V], in place.
 
-    def select(self, rows: Tensor) -> Self: ...
+        tokens [R, T] are the hypotheses, BOS first; only the first lengths [R] tokens of a row are there.
+        """
+        ...
 
 
 class ForcedToken(Protocol):
     """Forces the next token."""
 
-    def __call__(self, tokens: Tensor) -> Tensor:
-        """tokens [R, t] → [R]: the id that must come next, or −1 where any token may"""
+    def __call__(self, lengths: Tensor) -> Tensor:
+        """lengths [R] → [R]: the id that must come next, or −1 where any token may"""
         ...
-
-    def select(self, rows: Tensor) -> Self: ...
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,8 @@ class Suppress:
 
     ids: tuple[int, ...]
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        return log_probs.index_fill(1, torch.tensor(self.ids, device=log_probs.device), -torch.inf)
-
-    def select(self, rows: Tensor) -> Self:
-        return self
+    def __call__(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return log_probs.index_fill_(1, _ids_on(log_probs.device, self.ids), -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,9 @@ class MinLength:
 
     n: int
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        return Suppress((EOS,))(log_probs, tokens) if tokens.shape[1] - 1 < self.n else log_probs
-
-    def select(self, rows: Tensor) -> Self:
-        return self
+    def __call__(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
+        log_probs[:, EOS].masked_fill_(lengths - 1 < self.n, -torch.inf)
+        return log_probs
 
 
 @dataclass(frozen=True)
@@ -62,19 +60,17 @@ class NoRepeatNgram:
 
     n: int
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        generated = tokens[:, 1:]
-        if generated.shape[1] < self.n:
+    def __call__(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
+        n_tokens = tokens.shape[1]
+        if n_tokens - 1 < self.n:
             return log_probs
-        ngrams = generated.unfold(1, self.n, 1)  # [R, t − n + 1, n]
-        tail = generated[:, generated.shape[1] - self.n + 1 :]  # the last n − 1 tokens
-        rows, positions = (ngrams[:, :, :-1] == tail[:, None]).all(-1).nonzero(as_tuple=True)
-        log_probs = log_probs.clone()
-        log_probs[rows, ngrams[rows, positions, -1]] = -torch.inf
-        return log_probs
-
-    def select(self, rows: Tensor) -> Self:
-        return self
+        ngrams = tokens[:, 1:].unfold(1, self.n, 1)  # [R, T − n, n]
+        ends = torch.arange(self.n + 1, n_tokens + 1, device=tokens.device)  # tokens up to the end of each n-gram
+        tail = lengths[:, None] - self.n + 1 + torch.arange(self.n - 1, device=tokens.device)  # the last n − 1 tokens
+        last = tokens.gather(1, tail.clamp(min=0))
+        repeats = (ngrams[:, :, :-1] == last[:, None]).all(-1) & (ends <= lengths[:, None])
+        # PAD is suppressed anyway, so it stands for "nothing".
+        return log_probs.scatter_(1, torch.where(repeats, ngrams[:, :, -1], PAD), -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -83,11 +79,8 @@ class MaxLength:
 
     limits: Tensor
 
-    def __call__(self, tokens: Tensor) -> Tensor:
-        return torch.where(self.limits <= tokens.shape[1] - 1, EOS, -1)
-
-    def select(self, rows: Tensor) -> "MaxLength":
-        return MaxLength(self.limits.index_select(0, rows))
+    def __call__(self, lengths: Tensor) -> Tensor:
+        return torch.where(self.limits <= lengths - 1, EOS, -1)
 
 
 @dataclass(frozen=True)
@@ -98,18 +91,13 @@ class Prefix:
 
     @classmethod
     def of(cls, prefixes: Sequence[Sequence[int]], device: torch.device) -> "Prefix":
-        width = max((len(p) for p in prefixes), default=0)
+        width = max((len(p) for p in prefixes), default=0) + 1
         rows = [[*p, *[-1] * (width - len(p))] for p in prefixes]
         return cls(torch.tensor(rows, dtype=torch.int64, device=device).view(len(prefixes), width))
 
-    def __call__(self, tokens: Tensor) -> Tensor:
-        position = tokens.shape[1] - 1
-        if position < self.ids.shape[1]:
-            return self.ids[:, position]
-        return torch.full_like(tokens[:, 0], -1)
-
-    def select(self, rows: Tensor) -> "Prefix":
-        return Prefix(self.ids.index_select(0, rows))
+    def __call__(self, lengths: Tensor) -> Tensor:
+        position = (lengths - 1).clamp(max=self.ids.shape[1] - 1)
+        return self.ids.gather(1, position[:, None]).squeeze(1)
 
 
 @dataclass(frozen=True)
@@ -119,25 +107,26 @@ class Constraints:
     forbidden: tuple[Constraint, ...] = ()
     forced: tuple[ForcedToken, ...] = ()
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        allowed = log_probs
+    @property
+    def key(self) -> Hashable:
+        """The same for constraints that differ in the values of their tensors only"""
+        return self.forbidden, tuple(type(force) for force in self.forced)
+
+    def forbid(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Set forbidden tokens to −∞ in log_probs [R, V], in place."""
         for constraint in self.forbidden:
-            allowed = constraint(allowed, tokens)
-        stuck = (allowed == -torch.inf).all(1, keepdim=True)  # if everything is forbidden, the hypothesis ends
-        allowed = torch.where(stuck, _only(log_probs, torch.full_like(tokens[:, 0], EOS)), allowed)
+            log_probs = constraint(log_probs, tokens, lengths)
+        return log_probs
+
+    def forced_ids(self, lengths: Tensor) -> Tensor:
+        """Return the id that must come next in each row [R], or −1 where any token may."""
+        ids = torch.full_like(lengths, -1)
         for force in self.forced:
-            ids = force(tokens)
-            allowed = torch.where((ids >= 0)[:, None], _only(log_probs, ids.clamp(min=0)), allowed)
-        return allowed
-
-    def select(self, rows: Tensor) -> "Constraints":
-        return Constraints(
-            tuple(constraint.select(rows) for constraint in self.forbidden),
-            tuple(force.select(rows) for force in self.forced),
-        )
+            forced = force(lengths)
+            ids = torch.where(forced >= 0, forced, ids)
+        return ids
 
 
-def _only(log_probs: Tensor, ids: Tensor) -> Tensor:
-    """Keep the log-probability of one id per row; all others become −∞."""
-    log_prob = log_probs.gather(1, ids[:, None])
-    return torch.full_like(log_probs, -torch.inf).scatter(1, ids[:, None], log_prob)
+@lru_cache
+def _ids_on(device: torch.device, ids: tuple[int, ...]) -> Tensor:
+    return torch.tensor(ids, device=device)

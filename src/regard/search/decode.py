@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.memory import advise_if_full, split_to_fit
-from regard.search.beam import beam_search
+from regard.search.beam import BeamSearch
 from regard.search.constraints import (
     Constraint,
     Constraints,
@@ -22,9 +22,11 @@ from regard.search.constraints import (
     Prefix,
     Suppress,
 )
-from regard.search.greedy import GreedyChoice, decode_rows
-from regard.search.protocols import Hypothesis, RenumberedObserver, S, StepObserver, Stepper
-from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds
+from regard.search.graphs import step_graphs
+from regard.search.greedy import IndependentSearch
+from regard.search.protocols import Hypothesis, Reader, S, StepObserver, Stepper
+from regard.search.run import Search, SearchRule, Sentences
+from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds, sample
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 
 _NEVER_GENERATED = (PAD, BOS, SEP, MASK)
@@ -49,6 +51,8 @@ class DecodeConfig(Config):
     """No sequence of this many tokens occurs twice; 0: off."""
     sampling: SamplingConfig | None = None
     """Sample n_best hypotheses per sentence instead of searching."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 on a GPU (except for RNNs), fp32 on a CPU."""
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
@@ -69,15 +73,17 @@ def decode(
     config: DecodeConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
     observer: StepObserver | None = None,
+    n_slots: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the n_best hypotheses of each source, best first. `prefixes` are ids that a target must start with.
 
-    If memory runs out, the batch is split. With an observer it is not, because the observer has already seen steps.
+    At most `n_slots` sentences are decoded at once (default: all); the others wait until one is done. If memory runs
+    out, the batch is split. With an observer it is not, because the observer has already seen steps.
     """
 
     def search(rows: range) -> list[list[Hypothesis]]:
         prefixes_of_rows = None if prefixes is None else prefixes[rows.start : rows.stop]
-        return _search(model, batch.part(rows), config, prefixes_of_rows, observer)
+        return _search(model, batch.part(rows), config, prefixes_of_rows, observer, n_slots or len(rows))
 
     if observer is not None:
         with advise_if_full(_MEMORY_ADVICE):
@@ -91,18 +97,27 @@ def _search(
     config: DecodeConfig,
     prefixes: Sequence[Sequence[int]] | None,
     observer: StepObserver | None,
+    n_slots: int,
 ) -> list[list[Hypothesis]]:
     limits = length_limits(batch, config, prefixes)
     if (model_limits := model.max_target_len(batch)) is not None:
         limits = limits.minimum(model_limits)
-    constraints = _constraints(config, limits, prefixes)
+    rule = search_rule(config)
+    seeds = torch.zeros(batch.size, rule.width, dtype=torch.int64, device=batch.src.device)
     if config.sampling is not None:
-        return _sample(model, batch, constraints, config, config.sampling, observer)
+        seeds = row_seeds(batch, rule.width, config.sampling.seed)
+    sentences = Sentences(model, batch, _constraints(config, limits, prefixes), limits, seeds)
+    with step_graphs(model, batch.src.device) as graphs:
+        return Search(sentences, rule, n_slots, observer, graphs).run()
+
+
+def search_rule(config: DecodeConfig) -> SearchRule:
+    """Return how hypotheses are extended."""
+    if config.sampling is not None:
+        return IndependentSearch(config.n_best, config.n_best, config.length_penalty, SampledChoice(config.sampling))
     if config.beam == 1:
-        greedy = decode_rows(model, batch, constraints, GreedyChoice(), config.length_penalty, observer)
-        return [[hypothesis] for hypothesis in greedy]
-    k, n_best, alpha = config.beam, config.n_best, config.length_penalty
-    return beam_search(model, batch, constraints, limits, k, n_best, alpha, observer)
+        return IndependentSearch(1, 1, config.length_penalty)
+    return BeamSearch(config.beam, config.n_best, config.length_penalty)
 
 
 def sample_tokens(
@@ -112,24 +127,37 @@ def sample_tokens(
 
     `position` numbers the random draws, so that a text that is continued from its middle gets new ones.
     """
-    choose = SampledChoice(row_seeds(batch, 1, config.seed), config)
-    ids, state = [BOS, *prefix], model.start(batch)
-    for token in ids[:-1]:
-        _, state = _step(model, state, token, batch)
-    suppress = Suppress(_NEVER_GENERATED)
+    seeds = row_seeds(batch, 1, config.seed)[0]
+    ids = torch.tensor([[BOS, *prefix]], device=batch.src.device)
+    last, state = ids[:, -1], _read(model, batch, ids[:, :-1])
     for i in range(max_tokens):
-        log_probs, state = _step(model, state, ids[-1], batch)
-        token = int(choose(suppress(log_probs, log_probs), position + i))
-        if token == EOS:
+        last, state = _sample_next(model, state, last, seeds, position + i, config)
+        if (token := int(last)) == EOS:
             return
         yield token
-        ids.append(token)
 
 
 @torch.inference_mode()
 @advise_if_full(_MEMORY_ADVICE)
-def _step(model: Stepper[S], state: S, token: int, batch: Batch) -> tuple[Tensor, S]:
-    return model.step(state, torch.tensor([token], device=batch.src.device))
+def _read(model: Stepper[S], batch: Batch, ids: Tensor) -> S:
+    """Return the state after the ids [1, n], read at once if the model can."""
+    state = model.start(batch)
+    if isinstance(model, Reader):
+        return model.read(state, ids) if ids.shape[1] else state
+    for t in range(ids.shape[1]):
+        _, state = model.step(state, ids[:, t])
+    return state
+
+
+@torch.inference_mode()
+@advise_if_full(_MEMORY_ADVICE)
+def _sample_next(
+    model: Stepper[S], state: S, last: Tensor, seeds: Tensor, position: int, config: SamplingConfig
+) -> tuple[Tensor, S]:
+    """Read the last token [1] and sample the next one [1]."""
+    log_probs, state = model.step(state, last)
+    allowed = Suppress(_NEVER_GENERATED)(log_probs, last, last)
+    return sample(allowed, seeds, torch.full_like(seeds, position), config)[0], state
 
 
 def length_limits(batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
@@ -151,21 +179,3 @@ def _constraints(config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequen
     if prefixes is not None:
         forced.append(Prefix.of(prefixes, limits.device))
     return Constraints(tuple(forbidden), tuple(forced))
-
-
-def _sample(
-    model: Stepper[S],
-    batch: Batch,
-    constraints: Constraints,
-    config: DecodeConfig,
-    sampling: SamplingConfig,
-    observer: StepObserver | None,
-) -> list[list[Hypothesis]]:
-    n = config.n_best
-    rows = torch.arange(batch.size, device=batch.src.device).repeat_interleave(n)
-    choose = SampledChoice(row_seeds(batch, n, sampling.seed), sampling)
-    renumbered = None if observer is None else RenumberedObserver(observer, rows)
-    batch, constraints = batch.select(rows), constraints.select(rows)
-    samples = decode_rows(model, batch, constraints, choose, config.length_penalty, renumbered)
-    groups = [samples[i : i + n] for i in range(0, len(samples), n)]
-    return [sorted(group, key=lambda hypothesis: -hypothesis.score) for group in groups]

@@ -22,6 +22,10 @@ class EnsembleState:
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "EnsembleState":
         return EnsembleState(tuple(state.select(rows, sentences) for state in self.members))
 
+    def with_room(self, n_tokens: int) -> "EnsembleState":
+        """Return the states of all members with room for so many tokens."""
+        return EnsembleState(tuple(state.with_room(n_tokens) for state in self.members))  # type: ignore[attr-defined]
+
 
 class Ensemble(Generic[Member]):
     """Averages the next-token probabilities of its members."""

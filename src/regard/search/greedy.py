@@ -1,77 +1,64 @@
-"""One hypothesis per row, one token at a time: the most likely token (greedy) or a sampled one."""
+"""Hypotheses that do not compete: each is extended by its most likely token (greedy search) or by a sampled one."""
 
-from dataclasses import dataclass
-from typing import Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch
-from regard.search.constraints import Constraints
-from regard.search.length_penalty import normalise_score
-from regard.search.protocols import Hypothesis, S, SearchStep, StepObserver, Stepper
-from regard.text.vocab import BOS, EOS
+from regard.search.candidates import TokenChoice, candidates
+from regard.search.protocols import S, SearchStep
+from regard.search.slots import FinishedHypotheses, Slots, append_tokens
+from regard.text.vocab import EOS
 
 
-class TokenChoice(Protocol):
-    """Chooses the next token from its log-probabilities."""
-
-    def __call__(self, log_probs: Tensor, position: int) -> Tensor:
-        """log_probs [R, V] of the token at `position` → ids [R]"""
-        ...
-
-    def select(self, rows: Tensor) -> Self: ...
+def most_likely(log_probs: Tensor, slots: Slots[Any]) -> Tensor:
+    """Greedy search: the most likely token [R, 1]"""
+    return log_probs.argmax(-1, keepdim=True)
 
 
 @dataclass(frozen=True)
-class GreedyChoice:
-    """Chooses the most likely token."""
+class IndependentSearch:
+    """Extends each of the k hypotheses of a sentence by one token; the sentence is done when all have ended."""
 
-    def __call__(self, log_probs: Tensor, position: int) -> Tensor:
-        return log_probs.argmax(-1)
+    width: int
+    n_best: int
+    alpha: float
+    """Of the length penalty"""
+    choose: TokenChoice = most_likely
 
-    def select(self, rows: Tensor) -> Self:
-        return self
+    def begin(self, slots: Slots[S]) -> Slots[S]:
+        return slots
 
+    def advance(self, slots: Slots[S], log_probs: Tensor) -> tuple[Slots[S], SearchStep]:
+        """Advance by one step, given log_probs [N·k, V] of the next token."""
+        n, k = slots.log_probs.shape
+        choice_log_probs, ids = (part.view(n, k) for part in candidates(slots, log_probs, self.choose))
+        totals = slots.log_probs + choice_log_probs  # −∞ where the hypothesis has ended
+        own = torch.arange(k, device=ids.device).expand(n, k)
+        tokens = append_tokens(slots.tokens, own, ids, slots.lengths)
+        ends = (ids == EOS) & (totals > -torch.inf)
+        finished = self._finish(slots, ends, totals, tokens)
+        going_on = totals.masked_fill(ids == EOS, -torch.inf)
+        done = slots.done | ~(going_on > -torch.inf).any(1)
+        sentences = torch.arange(n, device=ids.device)
+        step = SearchStep(sentences, totals, own, ids, own.masked_fill(ids == EOS, -1))
+        slots = replace(
+            slots,
+            tokens=tokens,
+            lengths=slots.lengths + ~done,
+            log_probs=going_on.masked_fill(done[:, None], -torch.inf),
+            finished=finished,
+            done=done,
+        )
+        return slots, step
 
-@torch.inference_mode()
-def decode_rows(
-    model: Stepper[S],
-    batch: Batch,
-    constraints: Constraints,
-    choose: TokenChoice,
-    length_penalty: float,
-    observer: StepObserver | None = None,
-) -> list[Hypothesis]:
-    """Extend every row of the batch until it ends or the observer stops it. `constraints` must limit the length."""
-    state = model.start(batch)
-    n = batch.size
-    tokens = torch.full((n, 1), BOS, device=batch.src.device)
-    total = torch.zeros(n, dtype=torch.float64, device=batch.src.device)
-    rows = torch.arange(n, device=batch.src.device)
-    hypotheses: dict[int, Hypothesis] = {}
-    while len(rows):
-        log_probs, state = model.step(state, tokens[:, -1])
-        log_probs = constraints(log_probs, tokens)
-        ids = choose(log_probs, tokens.shape[1] - 1)
-        total = total + log_probs.gather(1, ids[:, None]).squeeze(1)
-        tokens = torch.cat([tokens, ids[:, None]], dim=1)
-        ended = ids == EOS
-        if observer is not None and (stopped := observer(_as_step(rows, total, ids))) is not None:
-            ended = ended | stopped
-        if ended.any():
-            for row, sequence, log_prob in zip(
-                rows[ended].tolist(), tokens[ended].tolist(), total[ended].tolist(), strict=True
-            ):
-                score = normalise_score(log_prob, len(sequence) - 1, length_penalty)
-                hypotheses[row] = Hypothesis(tuple(i for i in sequence[1:] if i != EOS), score, log_prob)
-            keep = (~ended).nonzero().squeeze(1)
-            state, constraints, choose = state.select(keep), constraints.select(keep), choose.select(keep)
-            rows, tokens, total = rows[keep], tokens[keep], total[keep]
-    return [hypotheses[row] for row in range(n)]
-
-
-def _as_step(rows: Tensor, total: Tensor, ids: Tensor) -> SearchStep:
-    """Describe a step with one hypothesis per row as a beam of width 1."""
-    first = torch.zeros_like(ids)[:, None]
-    return SearchStep(rows, total[:, None], first, ids[:, None], first.masked_fill(ids[:, None] == EOS, -1))
+    def _finish(self, slots: Slots[S], ends: Tensor, totals: Tensor, tokens: Tensor) -> FinishedHypotheses:
+        """Hypothesis i finishes in place i."""
+        before = slots.finished
+        return FinishedHypotheses(
+            torch.where(ends, totals / slots.lengths_factor(self.alpha), before.scores),
+            torch.where(ends, totals, before.log_probs),
+            torch.where(ends[:, :, None], tokens, before.tokens),
+            before.counts + ends.sum(1),
+        )

@@ -1,19 +1,17 @@
 """Length penalty: without it, beam search prefers short sentences, because every token lowers the log-probability."""
 
-from typing import overload
+from typing import TypeVar
 
 from torch import Tensor
 
+Number = TypeVar("Number", float, Tensor)
 
-def length_penalty_factor(length: int, alpha: float) -> float:
+
+def length_penalty_factor(length: int | Tensor, alpha: float) -> float | Tensor:
     """lp(Y) = ((5 + |Y|) / 6)^α, |Y| counting the end token (Wu et al. 2016, eq. 14; the Transformer uses α = 0.6)"""
-    return ((5 + length) / 6) ** alpha
+    return ((5 + (length if isinstance(length, int) else length.double())) / 6) ** alpha
 
 
-@overload
-def normalise_score(log_prob: float, length: int, alpha: float) -> float: ...
-@overload
-def normalise_score(log_prob: Tensor, length: int, alpha: float) -> Tensor: ...
-def normalise_score(log_prob: float | Tensor, length: int, alpha: float) -> float | Tensor:
+def normalise_score(log_prob: Number, length: int | Tensor, alpha: float) -> Number:
     """Divide a log-probability by the length penalty."""
-    return log_prob / length_penalty_factor(length, alpha)
+    return log_prob / length_penalty_factor(length, alpha)  # type: ignore[return-value]

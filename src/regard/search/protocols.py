@@ -1,7 +1,7 @@
 """The interface between models and search: start, step, select. Search knows nothing else about a model."""
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -23,6 +23,18 @@ class State(Protocol):
 S = TypeVar("S", bound=State)
 
 
+@runtime_checkable
+class FixedState(Protocol):
+    """A state that consists of tensors whose shapes can stay the same from step to step.
+
+    Sentences can then be replaced while others are being decoded, and a step can be captured as a CUDA graph.
+    """
+
+    def with_room(self, n_tokens: int) -> "FixedState":
+        """Return the state with room for so many tokens, more or fewer than before, in shapes that stay the same."""
+        ...
+
+
 class Stepper(Protocol[S]):
     """Anything that search can decode with: a model, an ensemble, a table of probabilities."""
 
@@ -36,6 +48,15 @@ class Stepper(Protocol[S]):
 
     def step(self, state: S, ids: Tensor) -> tuple[Tensor, S]:
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V], and the state after"""
+        ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A model that can read several tokens in one pass."""
+
+    def read(self, state: Any, ids: Tensor) -> Any:
+        """Read ids [R, n] and return the state after them."""
         ...
 
 
@@ -62,6 +83,10 @@ class SearchStep:
     """[N, c]: the token that continues it"""
     slots: Tensor
     """[N, c]: beam slot from now on; −1: the hypothesis has ended or was pruned"""
+
+    @property
+    def candidates(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.log_probs, self.parents, self.ids, self.slots
 
 
 class StepObserver(Protocol):

@@ -2,14 +2,15 @@
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from regard.config import Config
 from regard.data.batch import Batch
+from regard.search.slots import Slots
 from regard.text.vocab import PAD
 
 
@@ -26,24 +27,40 @@ class SamplingConfig(Config):
 
 @dataclass(frozen=True)
 class SampledChoice:
-    """Samples the next token. Each row has its own seed, so a sentence samples the same in any batch."""
+    """Samples the next token. Each hypothesis has its own seed, so a sentence samples the same in any batch."""
 
-    seeds: tuple[int, ...]
     config: SamplingConfig
 
-    def __call__(self, log_probs: Tensor, position: int) -> Tensor:
-        config = self.config
-        probs = filter_probabilities(log_probs, config.temperature, config.top_k, config.top_p)
-        ranked, ids = probs.sort(-1, descending=True)
-        cumulative = ranked.cumsum(-1)
-        draws = [np.random.Generator(np.random.Philox(key=[seed, position])).random() for seed in self.seeds]
-        u = torch.tensor(draws, device=ranked.device, dtype=ranked.dtype)[:, None] * cumulative[:, -1:]
-        index = torch.searchsorted(cumulative, u, right=True)
-        last = (ranked > 0).sum(-1, keepdim=True) - 1  # rounding must not select a token that was filtered out
-        return ids.gather(1, index.minimum(last)).squeeze(1)
+    def __call__(self, log_probs: Tensor, slots: Slots[Any]) -> Tensor:
+        """log_probs [R, V] of the next tokens → ids [R, 1]"""
+        return sample(log_probs, slots.seeds.flatten(), slots.rows(slots.lengths) - 1, self.config)
 
-    def select(self, rows: Tensor) -> "SampledChoice":
-        return SampledChoice(tuple(self.seeds[i] for i in rows.tolist()), self.config)
+
+def sample(log_probs: Tensor, seeds: Tensor, positions: Tensor, config: SamplingConfig) -> Tensor:
+    """Sample tokens from log_probs [R, V], given the seed of each row and the position of the token [R] → ids [R, 1]"""
+    probs = filter_probabilities(log_probs, config.temperature, config.top_k, config.top_p)
+    ranked, ids = probs.sort(-1, descending=True)
+    cumulative = ranked.cumsum(-1)
+    u = uniform(seeds, positions)[:, None] * cumulative[:, -1:]
+    index = torch.searchsorted(cumulative, u, right=True)
+    last = (ranked > 0).sum(-1, keepdim=True) - 1  # rounding must not select a token that was filtered out
+    return ids.gather(1, index.minimum(last.clamp(min=0)))
+
+
+def uniform(seeds: Tensor, counter: Tensor) -> Tensor:
+    """Return random numbers in [0, 1), float64, that depend on seed and counter [R] only (SplitMix64, Steele 2014).
+
+    Whole numbers give the same on every device.
+    """
+    z = seeds + (counter + 1) * -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed number, like the other factors
+    z = (z ^ _shift(z, 30)) * -0x40A7B892E31B1A47
+    z = (z ^ _shift(z, 27)) * -0x6B2FB644ECCEEE15
+    return _shift(z ^ _shift(z, 31), 11).double() * 2.0**-53
+
+
+def _shift(x: Tensor, n: int) -> Tensor:
+    """Shift to the right by n bits, filling with zeros."""
+    return (x >> n) & ((1 << (64 - n)) - 1)
 
 
 def filter_probabilities(log_probs: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
@@ -57,12 +74,12 @@ def filter_probabilities(log_probs: Tensor, temperature: float, top_k: int, top_
     return torch.zeros_like(probs).scatter(1, ids, ranked.masked_fill(outside, 0.0))
 
 
-def row_seeds(batch: Batch, n_samples: int, seed: int) -> tuple[int, ...]:
-    """Derive `n_samples` seeds per sentence from its tokens, so that it samples the same alone and in any batch."""
+def row_seeds(batch: Batch, n_samples: int, seed: int) -> Tensor:
+    """Derive `n_samples` seeds per sentence [B, n] from its tokens: it samples the same alone and in any batch."""
     seeds = []
     for row in batch.src.cpu():
         source = row[row != PAD].numpy().tobytes()
         for sample in range(n_samples):
             digest = hashlib.sha256(f"{seed} {sample} ".encode() + source).digest()
-            seeds.append(int.from_bytes(digest[:8], "little"))
-    return tuple(seeds)
+            seeds.append(int.from_bytes(digest[:8], "little", signed=True))
+    return torch.tensor(seeds, dtype=torch.int64, device=batch.src.device).view(batch.size, n_samples)

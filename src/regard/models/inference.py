@@ -1,0 +1,121 @@
+"""Copies of a model that compute the same faster, but cannot be trained: bf16 on a GPU, prepacked weights on a CPU."""
+
+import copy
+from typing import TypeGuard, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.attention import SelfAttention
+from regard.nn.feedforward import FeedForward
+from regard.nn.state_space import SelectiveStateSpace
+
+ModelT = TypeVar("ModelT", bound=nn.Module)
+
+_MIN_PACKED_WIDTH = 256
+"""oneDNN's prepacked products are slower than plain ones for narrower inputs"""
+
+_COPIES: "WeakKeyDictionary[nn.Module, dict[torch.dtype, tuple[int, nn.Module]]]" = WeakKeyDictionary()
+"""The copies of each model, with the version of the weights that they were made from"""
+
+
+class PackedLinear(nn.Module):
+    """φ(W x + b) on a CPU by oneDNN, with W laid out for its kernels; φ is GELU or nothing."""
+
+    def __init__(self, linear: nn.Linear, gelu: bool = False) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.gelu = gelu
+        self.bias = None if linear.bias is None else linear.bias.detach()
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().contiguous(), None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        activation, algorithm = ("gelu", "none") if self.gelu else ("none", "")
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, activation, [], algorithm)
+        return y
+
+
+def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
+    """Return a copy of a model for decoding, or the model itself if no copy would be faster.
+
+    `precision` is fp32, bf16 or auto: bf16 on a GPU for models without a recurrence, in which errors add up. The copy
+    is kept as long as the model, and brought up to date when the weights have changed.
+    """
+    weights = list(model.parameters())
+    if not weights:
+        return model
+    on_gpu = weights[0].device.type == "cuda"
+    dtype = weights[0].dtype
+    is_recurrent = any(isinstance(module, nn.RNNBase) for module in model.modules())
+    if precision == "bf16" or (precision == "auto" and on_gpu and not is_recurrent):
+        dtype = torch.bfloat16
+    if not on_gpu and dtype == weights[0].dtype and not _can_pack(model, dtype):
+        return model
+    version = sum(weight._version for weight in weights)
+    copies = _COPIES.setdefault(model, {})
+    if dtype not in copies or copies[dtype][0] != version:
+        before = copies[dtype][1] if dtype in copies and on_gpu else None
+        copies[dtype] = version, _refreshed(before, _make_copy(model, dtype, on_gpu))
+    return copies[dtype][1]  # type: ignore[return-value]
+
+
+@torch.no_grad()
+def _make_copy(model: nn.Module, dtype: torch.dtype, on_gpu: bool) -> nn.Module:
+    made = copy.deepcopy(model).to(dtype).eval().requires_grad_(False)
+    for original, module in zip(model.modules(), made.modules(), strict=True):
+        if isinstance(original, SelectiveStateSpace) and isinstance(module, SelectiveStateSpace):
+            module.a_log, module.dt_bias = original.a_log, original.dt_bias  # the recurrence is in float32
+    for module in list(made.modules()):
+        if _joinable(module):
+            assert isinstance(module, SelfAttention)
+            module.joint = _joined(module.query, module.key_value)
+    if not on_gpu and dtype == torch.float32:
+        _pack(made)
+    return made
+
+
+@torch.no_grad()
+def _refreshed(before: nn.Module | None, now: nn.Module) -> nn.Module:
+    """Write new weights into the copy that was made before, because captured CUDA graphs refer to its memory."""
+    if before is None:
+        return now
+    for old, new in zip(before.parameters(), now.parameters(), strict=True):
+        old.copy_(new)
+    return before
+
+
+def _joinable(module: nn.Module) -> bool:
+    return isinstance(module, SelfAttention) and module.causal
+
+
+def _joined(*linears: nn.Linear) -> nn.Linear:
+    """Return one linear map with the outputs of several, side by side."""
+    weight = torch.cat([linear.weight for linear in linears])
+    joined = nn.Linear(weight.shape[1], weight.shape[0], bias=linears[0].bias is not None, device=weight.device)
+    joined.weight = nn.Parameter(weight, requires_grad=False)
+    if joined.bias is not None:
+        joined.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]), requires_grad=False)
+    return joined
+
+
+def _can_pack(model: nn.Module, dtype: torch.dtype) -> bool:
+    """Whether packed weights are faster: wide products in float32 on a CPU with oneDNN"""
+    wide = any(isinstance(m, nn.Linear) and m.in_features >= _MIN_PACKED_WIDTH for m in model.modules())
+    return wide and dtype == torch.float32 and torch.backends.mkldnn.is_available()
+
+
+def _pack(module: nn.Module) -> None:
+    """Replace the wide linear maps inside a module by packed ones."""
+    if isinstance(module, FeedForward) and isinstance(module.activation, nn.GELU) and _is_wide(module.inner):
+        module.add_module("inner", PackedLinear(module.inner, gelu=True))
+        module.activation = nn.Identity()
+    for name, child in list(module.named_children()):
+        if _is_wide(child):
+            module.add_module(name, PackedLinear(child))
+        else:
+            _pack(child)
+
+
+def _is_wide(module: nn.Module) -> TypeGuard[nn.Linear]:
+    return isinstance(module, nn.Linear) and module.in_features >= _MIN_PACKED_WIDTH
