@@ -57,10 +57,10 @@ def test_a_batch_on_the_gpu_stays_there_and_comes_back() -> None:
 def test_collate_adds_specials_and_pads() -> None:
     src, tgt = [[7, 8], [9]], [[10], [11, 12, 13]]
     collated = collate(Ragged.of(src), Ragged.of(tgt), rows=3)
-    assert collated.src.tolist()[0] == [7, 8, EOS, *[PAD] * 5]
-    assert collated.src.tolist()[2] == [EOS, *[PAD] * 7], "a filler row"
-    assert collated.tgt_in.tolist()[1] == [BOS, 11, 12, 13, EOS, *[PAD] * 3]
-    assert collated.tgt_out.tolist()[1] == [11, 12, 13, EOS, *[PAD] * 4]
+    assert collated.src.tolist()[0] == [7, 8, EOS, PAD]
+    assert collated.src.tolist()[2] == [EOS, *[PAD] * 3], "a filler row"
+    assert collated.tgt_in.tolist()[1] == [BOS, 11, 12, 13]
+    assert collated.tgt_out.tolist()[1] == [11, 12, 13, EOS]
     assert (collated.tgt_in[2] == PAD).all() and (collated.tgt_out[2] == PAD).all()
     assert Ragged.of(src).lists() == src
     assert collate_sources(src).src.tolist() == [[7, 8, EOS], [9, EOS, PAD]]

@@ -43,16 +43,16 @@ SHORT = (*SETTINGS, "train.steps=40", "valid.every=20")
 def limit_rows(monkeypatch: pytest.MonkeyPatch, most: int, from_call: int = 0) -> list[int]:
     """Let training run out of memory with more than `most` rows; return the rows of every attempt."""
     sizes: list[int] = []
-    add_one = Gradients._add_one
+    compute = Gradients._compute
 
     def limited(gradients: Gradients, scale: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
         sizes.append(len(tensors[0]))
-        nll = add_one(gradients, scale, *tensors)  # the gradients of a failed update must be dropped
+        nll = compute(gradients, scale, *tensors)  # the gradients of a failed update must be dropped
         if len(sizes) >= from_call and sizes[-1] > most:
             raise torch.OutOfMemoryError
         return nll
 
-    monkeypatch.setattr(Gradients, "_add_one", limited)
+    monkeypatch.setattr(Gradients, "_compute", limited)
     return sizes
 
 

@@ -16,7 +16,7 @@ from regard.text.vocab import BOS, EOS, PAD
 
 R = TypeVar("R")
 
-PADDED_LENGTHS = (*range(8, 65, 8), 80, 96, 112, 128, 160, 192, 224, 256)
+PADDED_LENGTHS = (*range(4, 64, 4), *range(64, 128, 8), *range(128, 257, 16))
 """Sequences are padded to one of these lengths (above 256 to a multiple of 64), so that few shapes occur."""
 
 _IMAGE_LENGTH = 25

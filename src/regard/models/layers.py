@@ -45,9 +45,11 @@ class EncoderLayer(nn.Module):
         """x [B, S, D], mask [B, 1, 1, S] → [B, S, D] and, if requested, the trace of the mixer"""
         trace = None
         if self.mixer is not None and self.mixer_residual is not None:
-            y, trace = self.mixer(self.mixer_residual.before(x), mask, need_trace, head_mask)
-            x = self.mixer_residual.after(x, y)
-        h = self.feedforward_residual.before(x)
+            x, h = self.mixer_residual.fork(x)
+            y, trace = self.mixer(h, mask, need_trace, head_mask)
+            x, h = self.mixer_residual.join(x, y, self.feedforward_residual)
+        else:
+            x, h = self.feedforward_residual.fork(x)
         return self.feedforward_residual.after(x, self.feedforward(h)), trace
 
 
@@ -90,9 +92,9 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
         head_masks: HeadMasks = HeadMasks(),
     ) -> tuple[Tensor, AttentionTrace | None, AttentionTrace | None]:
         """Process a whole target x [B, T, D] → [B, T, D] and, if requested, the traces of mixer and cross-attention"""
-        y, self_trace = self.mixer(self.mixer_residual.before(x), mask, need_trace, head_masks.mixer)
-        x = self.mixer_residual.after(x, y)
-        x, cross_trace = self._after_mixer(x, source, need_trace, head_masks.cross)
+        x, h = self.mixer_residual.fork(x)
+        y, self_trace = self.mixer(h, mask, need_trace, head_masks.mixer)
+        x, cross_trace = self._after_mixer(x, y, source, need_trace, head_masks.cross)
         return x, self_trace, cross_trace
 
     def step(
@@ -105,18 +107,19 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
     ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [R, 1, D], given the mixer's state of earlier tokens"""
         y, past = self.mixer.step(self.mixer_residual.before(x), past, places, head_masks.mixer)
-        x = self.mixer_residual.after(x, y)
-        return self._after_mixer(x, source, False, head_masks.cross)[0], past
+        return self._after_mixer(x, y, source, False, head_masks.cross)[0], past
 
     def _after_mixer(
-        self, x: Tensor, source: Source | None, need_trace: bool, head_mask: Tensor | None
+        self, x: Tensor, y: Tensor, source: Source | None, need_trace: bool, head_mask: Tensor | None
     ) -> tuple[Tensor, AttentionTrace | None]:
-        trace = None
+        """Process x and the mixer's output y, which is not added to it yet."""
+        trace, residual = None, self.mixer_residual
         if self.cross is not None and self.cross_residual is not None and source is not None:
-            queries = _group_by_source(self.cross_residual.before(x), source)
+            x, h = residual.join(x, y, self.cross_residual)
+            queries = _group_by_source(h, source)
             y, trace = self.cross(queries, source.keys_values, source.mask, need_trace=need_trace, head_mask=head_mask)
-            x = self.cross_residual.after(x, y.view_as(x))
-        h = self.feedforward_residual.before(x)
+            y, residual = y.view_as(x), self.cross_residual
+        x, h = residual.join(x, y, self.feedforward_residual)
         return self.feedforward_residual.after(x, self.feedforward(h)), trace
 
 

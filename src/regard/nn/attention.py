@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.nn.columns import split_columns
+from regard.nn.kernels.switch import fused_kernels, is_half
 from regard.nn.kv_cache import KeyValue, KvCache, Places
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
@@ -112,7 +114,12 @@ def attend_fused(
         mask = torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else mask + bias
     elif bias is not None:
         mask = bias
-    grouped = q.shape[-3] != k.shape[-3]
+    grouped = bool(q.shape[-3] != k.shape[-3])
+    if not dropout and bias is None and fused_kernels() and is_half(q, k, v):
+        from regard.nn.kernels.short_attention import FusedShortAttention, fits
+
+        if fits(q, k, v, mask):
+            return FusedShortAttention.apply(q, k, v, mask, causal)
     return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal, enable_gqa=grouped)
 
 
@@ -170,7 +177,7 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, x: Tensor) -> KeyValue:
         """Project x [B, S, D] to keys [B, H, S, K] and values [B, H, S, V]."""
-        k, v = self.key_value(x).split([self.n_kv_heads * width for width in self.widths], dim=-1)
+        k, v = split_columns(self.key_value(x), [self.n_kv_heads * width for width in self.widths])
         return KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
 
     def queries(self, x: Tensor) -> Tensor:
@@ -239,7 +246,7 @@ class SelfAttention(MultiHeadAttention):
         self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
     ) -> tuple[Tensor, AttentionTrace | None]:
         """x [B, T, D] → output [B, T, D] and, with `need_trace`, the trace of all heads"""
-        q, (k, v) = self.queries(x), self.keys_values(x)
+        q, k, v = self._project(x)
         bias = None
         if self.positions == "rotary":
             angles = self.rotation(torch.arange(x.shape[1], device=x.device), q.dtype)
@@ -247,6 +254,17 @@ class SelfAttention(MultiHeadAttention):
         if self.positions == "alibi":
             bias = alibi(self.n_heads, distances(x.shape[1], x.shape[1], x.device), q.dtype)
         return self.attend_heads(q, KeyValue(k, v), mask, self.causal, need_trace, head_mask, bias)
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project x to queries, keys and values, in training with one product."""
+        if not self.training:
+            return self.queries(x), *self.keys_values(x)
+        weight = torch.cat([self.query.weight, self.key_value.weight])
+        bias = None if self.query.bias is None else torch.cat([self.query.bias, self.key_value.bias])
+        d_k, d_v = self.widths
+        n, m = self.n_heads, self.n_kv_heads
+        q, k, v = split_columns(F.linear(x, weight, bias), [n * d_k, m * d_k, m * d_v])
+        return _split_heads(q, n), _split_heads(k, m), _split_heads(v, m)
 
     def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         """Return the angles of rotary positions; every layer of a stack has the same."""

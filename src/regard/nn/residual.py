@@ -1,9 +1,16 @@
 """Residual connections with layer normalisation before or after the sub-layer."""
 
+from typing import TYPE_CHECKING
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.dropout import Dropout
+from regard.nn.kernels.switch import FusedKernels, fused_kernels, is_half
+
+if TYPE_CHECKING:
+    from regard.nn.kernels.residual_norm import DropoutPlace
 
 
 class RMSNorm(nn.RMSNorm):
@@ -32,5 +39,39 @@ class Residual(nn.Module):
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
+        if self.pre and (kernels := fused_kernels()) and is_half(x, y):
+            from regard.nn.kernels.residual_norm import FusedResidual
+
+            return FusedResidual.apply(x, y, self._dropout_place(kernels))
         z = self.dropout.add(x, y)
         return z if self.pre else self.norm(z)
+
+    def fork(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x for the sum and the input of f; in a fused kernel both gradients are added in one pass."""
+        if self.pre and fused_kernels() and is_half(x):
+            from regard.nn.kernels.residual_norm import FusedResidualNorm
+
+            return FusedResidualNorm.apply(x, None, *_norm_options(self.norm, x), None)
+        return x, self.before(x)
+
+    def join(self, x: Tensor, y: Tensor, following: "Residual") -> tuple[Tensor, Tensor]:
+        """Add the output of f; return the sum and the input of the following sub-layer."""
+        if self.pre and following.pre and (kernels := fused_kernels()) and is_half(x, y):
+            from regard.nn.kernels.residual_norm import FusedResidualNorm
+
+            return FusedResidualNorm.apply(x, y, *_norm_options(following.norm, x), self._dropout_place(kernels))
+        return following.fork(self.after(x, y))
+
+    def _dropout_place(self, kernels: FusedKernels) -> "DropoutPlace | None":
+        from regard.nn.kernels.residual_norm import DropoutPlace
+
+        if not (self.training and self.dropout.p):
+            return None
+        return DropoutPlace(self.dropout.p, kernels.seed, kernels.next_place())
+
+
+def _norm_options(norm: nn.Module, x: Tensor) -> tuple[Tensor, Tensor | None, float]:
+    """Return the weight, the bias and ε of a norm of NORMS."""
+    assert isinstance(norm, nn.LayerNorm | RMSNorm)
+    eps = torch.finfo(x.dtype).eps if norm.eps is None else norm.eps
+    return norm.weight, norm.bias if isinstance(norm, nn.LayerNorm) else None, eps

@@ -1,8 +1,8 @@
-"""Gradients of the training loss, with autocast, compiled layers, CUDA graphs and deterministic kernels."""
+"""Gradients of the training loss: precision, fused kernels, compiled layers, CUDA graphs, deterministic kernels."""
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -13,16 +13,20 @@ from regard.data.batch import Batch
 from regard.data.batch_order import Batches
 from regard.memory import release_memory
 from regard.models import Model
+from regard.nn.kernels.switch import triton_is_installed, use_fused_kernels
 from regard.train.cuda_graphs import GraphRunner
 from regard.train.determinism import deterministic_algorithms, examples_for_compiler
 from regard.train.loss import LossConfig, batch_loss
+from regard.train.working_weights import WorkingWeights
 
 
 class GradientConfig(LossConfig):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 autocast on a GPU, fp32 on a CPU."""
+    fused_kernels: bool = True
+    """On a GPU with Triton, in bf16: fused kernels for the loss, residual connections and short attention."""
     compile: Literal["auto", True, False] = "auto"
-    """Compile the layers with torch.compile. auto: on a GPU; the first updates are slow."""
+    """Compile the layers with torch.compile, in place of fused kernels. auto: no."""
     cuda_graphs: Literal["auto", True, False] = "auto"
     """On a GPU: capture an update once per shape and replay it, which saves the time to launch kernels. auto: yes."""
     deterministic: bool = False
@@ -30,7 +34,7 @@ class GradientConfig(LossConfig):
 
 
 class Gradients:
-    """Adds the gradients of batches to those of a model's parameters."""
+    """Computes the gradients of batches with respect to a model's parameters."""
 
     def __init__(self, model: Model, examples: Batches, config: GradientConfig) -> None:
         self.model = model
@@ -39,24 +43,33 @@ class Gradients:
         self.device = next(model.parameters()).device
         on_gpu = self.device.type == "cuda"
         self.deterministic = config.deterministic and on_gpu
-        compiled = on_gpu if config.compile == "auto" else config.compile
+        use_graphs = bool(config.cuda_graphs) and on_gpu
+        self._half = config.precision == "bf16" or (config.precision == "auto" and on_gpu)
+        self._fused = config.fused_kernels and on_gpu and self._half and triton_is_installed()
+        self._weights = WorkingWeights(model, torch.bfloat16 if self._half else torch.float32) if on_gpu else None
+        self._graphs = GraphRunner(self._compute) if use_graphs else None
+        compiled = config.compile is True
         if compiled:
             _compile_layers(model)
-        self._graphs = GraphRunner(self._add_one) if config.cuda_graphs and on_gpu else None
         self._fixed_code = compiled and self.deterministic
         self._is_compiled = False
 
-    def add(self, batches: Sequence[Batch], scale: float, parts: int = 1) -> Tensor:
-        """Add the gradient of the batches' loss times `scale`; return their negative log-likelihood.
+    def compute(self, batches: Sequence[Batch], scale: float, parts: int = 1) -> Tensor:
+        """Set the gradients to those of the batches' loss times `scale`; return the negative log-likelihood.
 
         Each batch is computed in that many parts, which needs less memory.
         """
-        total, factor = torch.zeros((), device=self.device), torch.full((), scale, device=self.device)
-        add_one = self._graphs or self._add_one
+        factor = torch.full((), scale, device=self.device)
+        total, sums = torch.zeros((), device=self.device), None
+        rows = [part for batch in batches for part in batch.split(parts)]
+        self._drop_gradients()
         with torch.compiler.set_stance("eager_on_recompile") if self._is_compiled else nullcontext():
-            for batch in batches:
-                for part in batch.split(parts):
-                    total = total + add_one(factor, *part.to(self.device).tensors())
+            for part in rows:
+                total = total + self._run(factor, part)
+                if self._weights and len(rows) > 1:
+                    sums = self._weights.add_gradients(sums)
+        if self._weights and sums:
+            self._weights.set_gradients(sums)
         return total
 
     def prepare(self, parts: int) -> None:
@@ -72,13 +85,13 @@ class Gradients:
         tag = hashlib.sha256(str(shapes).encode()).hexdigest()
         with compiler_config.patch(cache_key_tag=tag):  # type: ignore[attr-defined]
             for example in examples:
-                (self._graphs or self._add_one)(torch.ones((), device=self.device), *example.to(self.device).tensors())
-        self.model.zero_grad(set_to_none=True)
+                self._run(torch.ones((), device=self.device), example)
+        self._drop_gradients()
         self._is_compiled = True
 
     def drop(self) -> None:
         """Drop all gradients and what was captured and compiled, and release their memory."""
-        self.model.zero_grad(set_to_none=True)
+        self._drop_gradients()
         if self._graphs:
             self._graphs.forget()
         if self._fixed_code:
@@ -90,19 +103,26 @@ class Gradients:
         """Let torch use deterministic kernels in the block, if they are on."""
         return deterministic_algorithms() if self.deterministic else nullcontext()
 
-    def _add_one(self, scale: Tensor, *tensors: Tensor) -> Tensor:
-        with self._autocast():
-            loss, nll = batch_loss(self.model, Batch(*tensors), self.config)
-        (loss * scale).backward()
-        return nll
+    def _drop_gradients(self) -> None:
+        if self._weights is None:
+            self.model.zero_grad(set_to_none=True)
+        else:
+            self._weights.drop_gradients()
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        precision = self.config.precision
-        if precision == "auto":
-            precision = "bf16" if self.device.type == "cuda" else "fp32"
-        if precision == "fp32":
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+    def _run(self, scale: Tensor, part: Batch) -> Tensor:
+        return (self._graphs or self._compute)(scale, *part.to(self.device).tensors())
+
+    def _compute(self, scale: Tensor, *tensors: Tensor) -> Tensor:
+        """Compute the gradients of one part; without working weights they are added to earlier ones."""
+        with self._weights.in_use() if self._weights else nullcontext():
+            with ExitStack() as stack:
+                if self._half:
+                    stack.enter_context(torch.autocast(self.device.type, dtype=torch.bfloat16))
+                if self._fused:
+                    stack.enter_context(use_fused_kernels(self.device))
+                loss, nll = batch_loss(self.model, Batch(*tensors), self.config)
+            (loss * scale).backward()
+        return nll
 
 
 def _compile_layers(model: Model) -> None:

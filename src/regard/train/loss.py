@@ -11,6 +11,7 @@ from regard.config import Config
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.nn.attention import AttentionTrace
+from regard.nn.kernels.switch import fused_kernels
 from regard.text.vocab import PAD
 
 
@@ -85,6 +86,10 @@ def loss_from_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tup
 
     With R-Drop the second half of the batch is a repetition of the first.
     """
+    if fused_kernels():
+        from regard.nn.kernels.cross_entropy import FusedCrossEntropy
+
+        return FusedCrossEntropy.apply(logits, targets, config.label_smoothing, config.r_drop, PAD)
     loss, nll = smoothed_cross_entropy(logits, targets, config.label_smoothing)
     if not config.r_drop:
         return loss, nll

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.errors import UserError
+from regard.train.cuda_graphs import GraphRunner
 
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -61,7 +62,8 @@ class Optimizer:
     The check is made on the device (`found_inf` of the fused kernel), so that the host never waits for it.
     """
 
-    def __init__(self, model: nn.Module, config: OptimConfig) -> None:
+    def __init__(self, model: nn.Module, config: OptimConfig, recorded: bool = False) -> None:
+        """With `recorded` the update is captured as a CUDA graph."""
         self.names, self.parameters = zip(*model.named_parameters(), strict=True)
         self.clip = config.clip
         self.adam = torch.optim.Adam(
@@ -71,25 +73,30 @@ class Optimizer:
             eps=config.eps,
             decoupled_weight_decay=True,
             fused=True,
+            capturable=recorded,
         )
         device = self.parameters[0].device
         self.skipped = torch.zeros(2, dtype=torch.int64, device=device)
         """Updates skipped because the gradient was not finite: in total, and in a row up to now"""
+        self._graph = GraphRunner(self._update) if recorded else None
 
     def step(self, lr: float) -> Tensor:
-        """Update the weights, set the gradients to zero, and return the gradient's norm before clipping."""
+        """Update the weights and return the gradient's norm before clipping."""
+        if self._graph:
+            return self._graph(torch.full((), lr, device=self.skipped.device))
+        return self._update(lr)
+
+    def _update(self, lr: float | Tensor) -> Tensor:
+        for group in self.adam.param_groups:
+            group["lr"] = lr
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         bad = ~norm.isfinite()
         self.adam.found_inf = bad.float()  # type: ignore[attr-defined]
         # The kernel divides the gradient by this number, which saves a pass over it.
         self.adam.grad_scale = (norm / self.clip).clamp(min=1.0).float() if self.clip else None  # type: ignore[attr-defined]
-        for group in self.adam.param_groups:
-            group["lr"] = lr
         self.adam.step()
-        # On a GPU in place: a CUDA graph adds to the same memory again.
-        self.adam.zero_grad(set_to_none=self.skipped.device.type == "cpu")
-        self.skipped = torch.stack([self.skipped[0] + bad, (self.skipped[1] + 1) * bad])
+        self.skipped.copy_(torch.stack([self.skipped[0] + bad, (self.skipped[1] + 1) * bad]))
         return norm
 
     def state(self) -> dict[str, Tensor]:
@@ -111,7 +118,9 @@ class Optimizer:
         for name, shape in expected.items():
             if tensors[name].shape != shape:
                 raise UserError(f"{where}: Adam's '{name}' has shape {tuple(tensors[name].shape)}, not {tuple(shape)}")
-        self.skipped = tensors["skipped"].to(self.skipped.device, torch.int64)
+        if self._graph:
+            self._graph.forget()  # it has the addresses of the state before
+        self.skipped.copy_(tensors["skipped"])
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if f"step.{name}" in tensors:
                 state = {slot: tensors[f"{slot}.{name}"].to(parameter.device, torch.float32) for slot in _SLOTS}

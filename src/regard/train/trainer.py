@@ -82,7 +82,8 @@ class Trainer:
         self.log = log
         self.config = config
         self.device = next(model.parameters()).device
-        self.optimizer = Optimizer(model, config)
+        recorded = bool(config.cuda_graphs) and self.device.type == "cuda"
+        self.optimizer = Optimizer(model, config, recorded)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
         self.gradients = Gradients(model, batches, config)
         self.meter = Meter(self.device)
@@ -192,17 +193,17 @@ class Trainer:
         step = progress.step + 1
         positions, batches = zip(*(next(stream) for _ in range(config.accumulate)), strict=True)
         tokens = sum(int((batch.tgt_out != PAD).sum()) for batch in batches)
+        lr = learning_rate(config, step, self._last_step(progress), self.model.d_model)
         while True:
             with OutOfMemoryCaught() as full:
                 self.gradients.prepare(progress.parts)
                 # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
                 torch.manual_seed(int(np.random.SeedSequence([config.seed, step]).generate_state(1)[0]))
-                nll = self.gradients.add(batches, 1.0 / max(1, tokens), progress.parts)
+                nll = self.gradients.compute(batches, 1.0 / max(1, tokens), progress.parts)
+                norm = self.optimizer.step(lr)
             if not full:
                 break
             progress = self._split_further(batches, progress)
-        lr = learning_rate(config, step, self._last_step(progress), self.model.d_model)
-        norm = self.optimizer.step(lr)
         if self.ema:
             self.ema.update(step)
         self.meter.add(nll, tokens, norm, lr)
