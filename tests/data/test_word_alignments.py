@@ -1,5 +1,6 @@
 """Word alignments as targets for the attention of a guided head."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,9 @@ PIECES = ["▁the", "▁gr", "een", "▁witch", "▁la", "▁sor", "cière", "�
 
 
 class Pieces:
-    def tokens(self, ids: list[int]) -> list[str]:
+    size = len(PIECES)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
         return [PIECES[i] for i in ids]
 
 

@@ -13,6 +13,7 @@ from regard import models
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.head_mask import HeadMask
+from regard.pipelines import generator as generator_module
 from regard.pipelines.generator import Generator
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, Tokenizer, TokenizerPair
 from regard.text.vocab import EOS
@@ -145,6 +146,16 @@ def test_the_score_of_a_text_is_the_sum_of_next_token_log_probabilities(text: st
         log_prob += math.log(dict(generator.next(prompt, k=generator.tokenizer.size))[token])
     assert generator.score([text]) == pytest.approx([log_prob], abs=1e-5)
     assert generator.score(["a", text])[1] == pytest.approx(log_prob, abs=1e-5)
+
+
+def test_the_score_of_a_text_does_not_depend_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator, texts = PIPELINES["generator"](), ["a", "", "the cat", "a red cat sees the witch", "cat", "the"]
+    assert isinstance(generator, Generator)
+    expected = [generator.score([text])[0] for text in texts]
+    assert generator.score(texts) == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr(generator_module, "_SCORED", 60)
+    assert generator.score(texts) == pytest.approx(expected, abs=1e-5)
+    assert generator.score([]) == []
 
 
 def test_ids_of_a_prompt_are_encoded_like_its_text() -> None:

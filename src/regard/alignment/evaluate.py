@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from regard.alignment.from_attention import Aligner
-from regard.alignment.sentence_pairs import NO_CROSS_ATTENTION
+from regard.alignment.pair_aligner import NO_CROSS_ATTENTION
 from regard.data.word_alignments import GoldAlignment, Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord

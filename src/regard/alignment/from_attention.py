@@ -8,6 +8,7 @@ from pydantic import Field
 
 from regard.config import Config
 from regard.data.word_alignments import Links
+from regard.errors import UserError
 from regard.models.record import AttentionRecord
 
 
@@ -23,8 +24,15 @@ class Aligner(Config):
 
     def __call__(self, record: AttentionRecord) -> Links:
         """Return the links between the words of a record."""
-        record.select(self.layer, self.head, "cross")  # refuses a layer or head that does not exist
+        if record.cross.size:
+            self.check(*record.cross.shape[:2])
         return self.links_from_weights(record.merge_words().cross)
+
+    def check(self, n_layers: int, n_heads: int) -> None:
+        """Refuse a layer or head that the model does not have."""
+        for name, index, n in (("layer", self.layer, n_layers), ("head", self.head, n_heads)):
+            if index is not None and index >= n:
+                raise UserError(f"there is no {name} {index}; this model has 0 to {n - 1}")
 
     def links_from_weights(self, cross: NDArray[np.float32]) -> Links:
         """Return the links for word weights [layers, heads, target words, source words].

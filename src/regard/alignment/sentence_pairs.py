@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from regard.alignment.pair_aligner import PairAligner
 from regard.data.word_alignments import Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.pipelines.length_limit import TooLongError
 from regard.pipelines.translator import Translator
 
-NO_CROSS_ATTENTION = "this model has no cross attention, so it cannot align words"
+_WINDOW = 2048  # pairs that are sorted by length and aligned in batches
 
 
 def record_pairs(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> Iterator[AttentionRecord]:
@@ -62,15 +63,15 @@ def _links_per_pair(
     targets: Sequence[str],
     on_too_long: Callable[[TooLongError], None] | None,
 ) -> Iterator[Links]:
-    for number, (source, target) in enumerate(zip(sources, targets, strict=True), start=1):
-        try:
-            record = _record_pair(translator, number, source, target)
-        except TooLongError as error:
+    align = PairAligner(translator)
+    for start in range(0, len(sources), _WINDOW):
+        window = slice(start, start + _WINDOW)
+        for number, links in enumerate(align(sources[window], targets[window]), start=start + 1):
+            if isinstance(links, set):
+                yield links
+                continue
+            error = TooLongError(f"pair {number:,}: {links}")
             if on_too_long is None:
-                raise
+                raise error
             on_too_long(error)
             yield set()
-            continue
-        if not record.cross.size:
-            raise UserError(NO_CROSS_ATTENTION)
-        yield translator.aligner(record)

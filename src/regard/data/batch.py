@@ -126,6 +126,15 @@ def collate_sources(src: Sequence[Sequence[int]], width: int | None = None) -> B
     return Batch(torch.tensor(rows, dtype=torch.int64), empty, empty)
 
 
+def forced_batch(src: Sequence[Sequence[int]] | None, tgt: Sequence[Sequence[int]]) -> Batch:
+    """Make a batch for teacher forcing from ids without special tokens, padded to the longest; None: no sources."""
+    sources = np.empty((len(tgt), 0), dtype=np.int64)
+    if src is not None:
+        sources = Ragged.of([[*ids, EOS] for ids in src]).matrix(PAD)
+    targets = Ragged.of([[BOS, *ids, EOS] for ids in tgt]).matrix(PAD)
+    return Batch.of(torch.from_numpy(sources), torch.from_numpy(targets))
+
+
 def padded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Round lengths up to the next of PADDED_LENGTHS, or above its last to the next multiple of 64."""
     table = np.asarray(PADDED_LENGTHS)

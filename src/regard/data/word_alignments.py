@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from regard.data.parallel_corpus import ParsedCorpus
 from regard.errors import UserError
 from regard.paths import check_input_file
 from regard.text.ragged import Ragged
-from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.words import word_indices
+from regard.text.tokenizer import TokenizerPair
+from regard.text.vocab import PAD
+from regard.text.words import WordFinder
 
 _MAX_DIGITS = 6  # no sentence has a million words
 Links = set[tuple[int, int]]
@@ -81,19 +83,26 @@ class AlignmentGuide:
         It is distributed evenly over the tokens of the linked source words. Tokens without a link, and tokens that
         are not part of a word, have a row of zeros.
         """
-        attention = torch.zeros(shape)
-        pairs = zip(rows.tolist(), src.lists(), tgt.lists(), strict=True)
-        for b, (row, src_ids, tgt_ids) in enumerate(pairs):
-            src_words, tgt_words = _words(self.tokenizers.src, src_ids), _words(self.tokenizers.tgt, tgt_ids)
-            i, j = self.links[row].T
-            inside = (i < max(src_words, default=-1) + 1) & (j < max(tgt_words, default=-1) + 1)
-            matrix = np.zeros((max(tgt_words, default=0) + 2, max(src_words, default=0) + 2), dtype=np.float32)
-            matrix[j[inside], i[inside]] = 1.0  # row and column −1 are for tokens outside words and stay zero
-            weights = matrix[tgt_words][:, src_words]
-            weights /= np.maximum(weights.sum(1, keepdims=True), 1.0)
-            attention[b, : len(tgt_ids), : len(src_ids)] = torch.from_numpy(weights)
-        return attention
+        src_words, tgt_words = _words(self._finders[0], src, shape[0::2]), _words(self._finders[1], tgt, shape[:2])
+        links = [self.links[row] for row in rows.tolist()]
+        pairs = np.repeat(np.arange(len(links)), [len(each) for each in links])
+        i, j = np.concatenate(links).T
+        inside = (i <= src_words.max(1)[pairs]) & (j <= tgt_words.max(1)[pairs])
+        # The last row and column are for tokens outside words, whose index is −1, and stay zero.
+        linked = np.zeros((shape[0], tgt_words.max() + 2, src_words.max() + 2), dtype=np.float32)
+        linked[pairs[inside], j[inside], i[inside]] = 1.0
+        weights = linked[np.arange(shape[0])[:, None, None], tgt_words[:, :, None], src_words[:, None, :]]
+        return torch.from_numpy(weights / np.maximum(weights.sum(2, keepdims=True), 1.0))
+
+    @cached_property
+    def _finders(self) -> tuple[WordFinder, WordFinder]:
+        src = WordFinder(self.tokenizers.src)
+        return src, src if self.tokenizers.joint else WordFinder(self.tokenizers.tgt)
 
 
-def _words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    return word_indices(tokenizer.tokens(ids))
+def _words(find: WordFinder, side: Ragged, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the index of each token's word [rows, tokens] = `shape`; −1 for tokens of no word and padding."""
+    found = find(side.matrix(PAD))
+    words = np.full(shape, -1)
+    words[: found.shape[0], : found.shape[1]] = np.where(np.arange(found.shape[1]) < side.lengths[:, None], found, -1)
+    return words

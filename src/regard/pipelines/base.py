@@ -141,8 +141,9 @@ class Pipeline:
 
     def encode_target(self, text: str) -> list[int]:
         """Tokenise an output, without special tokens; refuse one that is longer than a source may be."""
-        limit = LengthLimit(self.decode_config.max_source, model=None)
-        return limit.encode_one(self.clean(check_text("the target", text)), self.tgt_tokenizer, "the target")
+        return self.target_limit.encode_one(
+            self.clean(check_text("the target", text)), self.tgt_tokenizer, "the target"
+        )
 
     def decode_target(self, ids: Sequence[int]) -> str:
         """Turn output ids into text."""
@@ -212,6 +213,11 @@ class Pipeline:
         """Most tokens that an input can have; None: no limit"""
         limits = [n for model in self.members if (n := model.max_source_tokens) is not None]
         return min(limits, default=None)
+
+    @property
+    def target_limit(self) -> LengthLimit:
+        """The limit on outputs that the model is forced to generate: that on sources"""
+        return LengthLimit(self.decode_config.max_source, model=None)
 
     def length_limit(self, max_source: int | None = None) -> LengthLimit:
         """Return the limit on sources; `max_source` takes the place of the model's own option."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from regard.data.batch import Batch
+from regard.data.batch import Batch, forced_batch, run_parts
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
@@ -17,7 +18,9 @@ from regard.search.protocols import Stepper
 from regard.search.sampling import SamplingConfig
 from regard.text.html_table import text_html
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocab import BOS, EOS
+from regard.text.vocab import BOS, PAD
+
+_SCORED = 1 << 22  # probabilities computed at once by `score`
 
 
 @dataclass(frozen=True)
@@ -155,15 +158,26 @@ class Generator(Pipeline):
         hypotheses = decode(self.decoding_model(config), self._no_batch(), config, [prefix])[0]
         return [GeneratedText(self.tokenizer.decode([*dropped, *h.ids]), h.score) for h in hypotheses]
 
-    @torch.inference_mode()
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return log p of each text, including its end."""
-        scores = []
-        for ids in self.tokenizer.encode(check_texts(texts, "score")):
-            batch = EncodedInput(self._no_source()).batch([*ids, EOS])
-            log_probs = self.model(batch).double().log_softmax(-1)
-            scores.append(float(log_probs.gather(-1, batch.tgt_out[..., None]).sum()))
+        rows = self.tokenizer.encode(check_texts(texts, "score"))
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        scores = [0.0] * len(rows)
+        while order:
+            n = max(1, _SCORED // (self.tokenizer.size * (len(rows[order[-1]]) + 1)))
+            part, order = order[-n:], order[:-n]
+            batch = forced_batch(None, [rows[i] for i in part])
+            for i, score in zip(
+                part, torch.cat(list(run_parts(self._score, batch, self.device))).tolist(), strict=True
+            ):
+                scores[i] = score
         return scores
+
+    @torch.inference_mode()
+    def _score(self, batch: Batch) -> Tensor:
+        """Return log p of each target [B]."""
+        log_probs = self.model(batch).double().log_softmax(-1).gather(-1, batch.tgt_out[..., None])
+        return log_probs[..., 0].masked_fill(batch.tgt_out == PAD, 0.0).sum(1)
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         [ids] = self.tokenizer.encode([check_text("the prompt", prompt)])
