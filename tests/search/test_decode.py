@@ -190,7 +190,10 @@ class BufferedSteps:
     def __init__(self) -> None:
         self.buffers: dict[object, Slots[Any]] = {}
 
-    def __call__(self, run: Any, key: Any, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep]:
+    def start(self, begin: Any, run: Any, key: Any, inputs: Any) -> Slots[Any]:
+        return begin(inputs)
+
+    def step(self, run: Any, key: Any, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep]:
         shapes = key, tuple(tensor.shape for tensor in list_tensors(slots))
         buffers = self.buffers.setdefault(shapes, map_tensors(torch.clone, slots))
         if slots is not buffers:

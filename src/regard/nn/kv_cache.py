@@ -158,7 +158,6 @@ class CacheIndex:
         if not shared:
             n_new, w_new = len(rows), 1
         positions, ancestors = self.positions[rows], self.ancestors.flatten(0, 1)[rows]
-        length = self.length
         if w > w_new:  # hypotheses get caches of their own
             at, slots = torch.arange(self.room, device=rows.device), ancestors.clamp(min=0)
             caches = [KvCache(cache.entries[(rows // w)[:, None], at, slots][:, :, None]) for cache in caches]
@@ -166,11 +165,10 @@ class CacheIndex:
         elif not shared or n_new != groups:
             chosen = rows.view(n_new, w_new)[:, 0] // w
             caches = [cache.select(chosen) for cache in caches]
-            length = length if self.fixed or not len(positions) else int(positions.max())
         if w < w_new:
             caches = [KvCache(F.pad(cache.entries, (0, 0, 0, w_new - w))) for cache in caches]
         ancestors = ancestors.view(n_new, w_new, self.room)
-        return replace(self, positions=positions, ancestors=ancestors, length=length), list(caches)
+        return replace(self, positions=positions, ancestors=ancestors), list(caches)
 
 
 def _visible(ancestors: Tensor, positions: Tensor) -> Tensor:

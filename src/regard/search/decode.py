@@ -106,9 +106,11 @@ def _search(
     seeds = torch.zeros(batch.size, rule.width, dtype=torch.int64, device=batch.src.device)
     if config.sampling is not None:
         seeds = row_seeds(batch, rule.width, config.sampling.seed)
-    sentences = Sentences(model, batch, _constraints(config, limits, prefixes), limits, seeds)
+    constraints = _constraints(config, limits, prefixes, rule.width)
+    done = torch.zeros(batch.size, dtype=torch.bool, device=batch.src.device)
+    sentences = Sentences(batch.src, constraints, limits, seeds, done)
     with step_graphs(model, batch.src.device) as graphs:
-        return Search(sentences, rule, n_slots, observer, graphs).run()
+        return Search(model, sentences, rule, n_slots, observer, graphs).run()
 
 
 def search_rule(config: DecodeConfig) -> SearchRule:
@@ -169,13 +171,16 @@ def length_limits(batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequenc
     return limits.clamp(min=config.min_len)
 
 
-def _constraints(config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequence[int]] | None) -> Constraints:
+def _constraints(
+    config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequence[int]] | None, width: int
+) -> Constraints:
+    """Return the constraints of the `width` hypotheses of each sentence."""
     forbidden: list[Constraint] = [Suppress(_NEVER_GENERATED)]
     if config.no_repeat_ngram:
         forbidden.append(NoRepeatNgram(config.no_repeat_ngram))
     if config.min_len:
         forbidden.append(MinLength(config.min_len))
-    forced: list[ForcedToken] = [MaxLength(limits)]
+    forced: list[ForcedToken] = [MaxLength(limits.repeat_interleave(width))]
     if prefixes is not None:
-        forced.append(Prefix.of(prefixes, limits.device))
+        forced.append(Prefix(Prefix.of(prefixes, limits.device).ids.repeat_interleave(width, dim=0)))
     return Constraints(tuple(forbidden), tuple(forced))

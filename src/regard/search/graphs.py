@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,6 +16,9 @@ from regard.search.nested import copy_into, list_tensors, map_tensors
 from regard.search.protocols import SearchStep
 from regard.search.slots import Slots
 
+R = TypeVar("R")
+V = TypeVar("V")
+
 Step = Callable[[Slots[Any]], tuple[Slots[Any], SearchStep]]
 
 _MAX_GRAPHS = 64
@@ -24,58 +27,100 @@ _MAX_GRAPHS = 64
 @dataclass(frozen=True)
 class CapturedStep:
     graph: torch.cuda.CUDAGraph
-    slots: Slots[Any]
-    """The memory that the graph reads and writes"""
     step: SearchStep
     """The memory of the candidates of the last step"""
+    slots: Slots[Any]
+    """The memory that the graph reads and writes"""
+
+
+@dataclass(frozen=True)
+class CapturedStart:
+    graph: torch.cuda.CUDAGraph
+    inputs: Any
+    """The memory that the graph reads its inputs from; it writes to the slots of `step`"""
+    step: CapturedStep
 
 
 class StepGraphs:
-    """Runs steps as CUDA graphs, one per shape of the slots, which are captured when they are first needed."""
+    """Runs a search as CUDA graphs, one per shape of the slots, which are captured when they are first needed."""
 
     def __init__(self) -> None:
-        self.captured: OrderedDict[Hashable, CapturedStep] = OrderedDict()
-        self.last: CapturedStep | None = None
+        self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
+        self.starts: OrderedDict[Hashable, CapturedStart] = OrderedDict()
+        self.current: CapturedStep | None = None
+        """The step whose slots the search uses now"""
         self.lock = Lock()
         """Held during a search, because the memory of the graphs is that of the search"""
         self.stream = torch.cuda.Stream()
         self.memory = torch.cuda.graph_pool_handle()
 
-    def __call__(self, run: Step, key: Hashable, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep]:
-        """Advance the slots by one step. The result is valid until the next call."""
-        if self.last is None or slots is not self.last.slots:
-            self.last = self._find(run, key, slots)
-            copy_into(self.last.slots, slots)
-        self.last.graph.replay()
-        return self.last.slots, self.last.step
+    def start(self, begin: Callable[[V], Slots[Any]], run: Step, key: Hashable, inputs: V) -> Slots[Any]:
+        """Return begin(inputs); `run` is the step that will follow."""
+        start_key = key, _shapes(inputs)
+        start = self.starts.get(start_key)
+        if start is None:
+            step = self._find(run, key, begin(inputs))
+            buffers = map_tensors(torch.clone, inputs)
+            graph, _ = self._capture(lambda: copy_into(step.slots, begin(buffers)))
+            start = self.starts[start_key] = CapturedStart(graph, buffers, step)
+            _limit_size(self.starts)
+        copy_into(start.inputs, inputs)
+        start.graph.replay()
+        self.current = start.step
+        return start.step.slots
+
+    def step(self, run: Step, key: Hashable, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep]:
+        """Return run(slots). The result is valid until the next step."""
+        if self.current is None or slots is not self.current.slots:
+            self.current = self._find(run, key, slots)
+            copy_into(self.current.slots, slots)
+        self.current.graph.replay()
+        return self.current.slots, self.current.step
 
     def forget(self) -> None:
-        """Drop all captured steps and their memory."""
-        self.captured.clear()
-        self.last = None
+        """Drop all graphs and their memory."""
+        self.steps.clear()
+        self.starts.clear()
+        self.current = None
         self.memory = torch.cuda.graph_pool_handle()
 
     def _find(self, run: Step, key: Hashable, slots: Slots[Any]) -> CapturedStep:
-        shapes = tuple((tensor.shape, tensor.dtype) for tensor in list_tensors(slots))
-        captured = self.captured.get((key, shapes))
-        if captured is None:
-            captured = self.captured[key, shapes] = self._capture(run, slots)
-            if len(self.captured) > _MAX_GRAPHS:
-                self.captured.popitem(last=False)
-        self.captured.move_to_end((key, shapes))
-        return captured
+        """Return the captured step for slots of these shapes."""
+        step_key = key, _shapes(slots)
+        if step_key not in self.steps:
+            buffers = map_tensors(torch.clone, slots)
 
-    def _capture(self, run: Step, slots: Slots[Any]) -> CapturedStep:
-        buffers = map_tensors(torch.clone, slots)
+            def run_in_place() -> SearchStep:
+                after, step = run(buffers)
+                copy_into(buffers, after)
+                return step
+
+            self._run_on_stream(lambda: run(buffers))  # the first run chooses kernels
+            self.steps[step_key] = CapturedStep(*self._capture(run_in_place), buffers)
+            _limit_size(self.steps)
+        self.steps.move_to_end(step_key)
+        return self.steps[step_key]
+
+    def _run_on_stream(self, run: Callable[[], object]) -> None:
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            run(buffers)  # the first run chooses kernels; it writes only what the step itself would write
+            run()
         torch.cuda.current_stream().wait_stream(self.stream)
+
+    def _capture(self, run: Callable[[], R]) -> tuple[torch.cuda.CUDAGraph, R]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.memory, stream=self.stream, capture_error_mode="thread_local"):
-            after, step = run(buffers)
-            copy_into(buffers, after)
-        return CapturedStep(graph, buffers, step)
+            result = run()
+        return graph, result
+
+
+def _shapes(value: object) -> tuple[object, ...]:
+    return tuple((tensor.shape, tensor.dtype) for tensor in list_tensors(value))
+
+
+def _limit_size(graphs: OrderedDict[Hashable, Any]) -> None:
+    while len(graphs) > _MAX_GRAPHS:
+        graphs.popitem(last=False)
 
 
 _GRAPHS: "WeakKeyDictionary[object, tuple[tuple[int, ...], StepGraphs]]" = WeakKeyDictionary()
@@ -101,7 +146,7 @@ def step_graphs(model: object, device: torch.device) -> Iterator[StepGraphs | No
         graphs.forget()
         raise
     finally:
-        graphs.last = None
+        graphs.current = None
         graphs.lock.release()
 
 

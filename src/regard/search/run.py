@@ -16,7 +16,7 @@ from regard.search.protocols import FixedState, Hypothesis, S, SearchStep, StepO
 from regard.search.slots import Slots
 
 _CPU_ROOM = 16  # positions are added in this number, so that attention reads few entries in vain
-_GPU_ROOM = 32  # and doubled on a GPU, where each number of positions is captured separately
+_GPU_ROOM = 64  # and doubled on a GPU, where each number of positions is captured separately
 _REFILL = 8  # free slots are filled or removed when one in so many is free
 _GPU_STEPS = 4  # steps between two looks at what is done, for which the host waits for the GPU
 
@@ -37,35 +37,35 @@ class SearchRule(Protocol):
 
 
 @dataclass(frozen=True)
-class Sentences(Generic[S]):
-    """All sentences to decode, with what each needs in a slot."""
+class Sentences:
+    """Sentences to decode, with what each needs in a slot; all tensors."""
 
-    model: Stepper[S]
-    batch: Batch
+    src: Tensor
+    """[B, S] ids, or images"""
     constraints: Constraints
-    """Of each sentence"""
+    """Of each hypothesis [B · k]"""
     limits: Tensor
     """[B]: maximum lengths"""
     seeds: Tensor
     """[B, k]: seeds of sampling"""
+    done: Tensor
+    """[B] bool: not a sentence, but fills a slot"""
 
-    def start(self, numbers: Sequence[int], rule: SearchRule, room: int) -> Slots[S]:
-        """Read the sources of some sentences and return their slots; the slot of a number of −1 is done."""
-        device = self.batch.src.device
-        slots, chosen = torch.arange(len(numbers), device=device), torch.tensor(numbers, device=device)
-        chosen, done = chosen.clamp(min=0), chosen < 0
-        state = self.model.start(self.batch.select(chosen)).select(slots.repeat_interleave(rule.width), slots)
-        rows = chosen.repeat_interleave(rule.width)
-        constraints = take_sentences(self.constraints, rows, self.batch.size)
-        begun = rule.begin(Slots.start(state, constraints, self.limits[chosen], self.seeds[chosen], room))
-        return replace(begun, done=done)
+    def select(self, numbers: Sequence[int]) -> "Sentences":
+        """Return some of the sentences; −1 stands for one that is done."""
+        n = len(self.src)
+        if numbers == list(range(n)):
+            return self
+        chosen = torch.tensor(numbers, device=self.src.device)
+        return replace(take_sentences(self, chosen.clamp(min=0), n), done=chosen < 0)
 
 
 @dataclass
 class Search(Generic[S]):
     """Decodes sentences in at most `n_slots` slots. Waiting sentences take the places of those that are done."""
 
-    sentences: Sentences[S]
+    model: Stepper[S]
+    sentences: Sentences
     rule: SearchRule
     n_slots: int
     observer: StepObserver | None = None
@@ -75,7 +75,7 @@ class Search(Generic[S]):
     @torch.inference_mode()
     def run(self) -> list[list[Hypothesis]]:
         """Return the n_best hypotheses of each sentence, best first; if the observer stops one, those finished."""
-        n = self.sentences.batch.size
+        n = len(self.sentences.src)
         results: list[list[Hypothesis]] = [[] for _ in range(n)]
         self._waiting = deque(range(n))
         slots = self._start()
@@ -90,8 +90,17 @@ class Search(Generic[S]):
 
     def step(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep]:
         """Let the model read the last token of every hypothesis, and extend the hypotheses."""
-        log_probs, state = self.sentences.model.step(slots.state, slots.last_tokens())
+        log_probs, state = self.model.step(slots.state, slots.last_tokens())
         return self.rule.advance(replace(slots, state=state), log_probs)
+
+    def begin(self, sentences: Sentences, room: int) -> Slots[S]:
+        """Let the model read the sources, and return slots with empty hypotheses."""
+        n, k = sentences.seeds.shape
+        empty = torch.empty(n, 0, dtype=torch.int64, device=sentences.src.device)
+        slots = torch.arange(n, device=sentences.src.device)
+        state = self.model.start(Batch(sentences.src, empty, empty)).select(slots.repeat_interleave(k), slots)
+        begun = Slots.start(state, sentences.constraints, sentences.limits, sentences.seeds, room)
+        return replace(self.rule.begin(begun), done=sentences.done)
 
     def _start(self) -> Slots[S]:
         """Fill all slots with the first sentences that wait."""
@@ -100,7 +109,10 @@ class Search(Generic[S]):
         """The sentence in each slot; −1: none, or its hypotheses have been collected"""
         self._lengths = [1] * len(self._numbers)
         """Tokens in each slot, as the host counts them"""
-        return self.sentences.start(self._numbers, self.rule, self._room_for(1))
+        sentences, room = self.sentences.select(self._numbers), self._room_for(1)
+        if self.graphs is None:
+            return self.begin(sentences, room)
+        return self.graphs.start(lambda each: self.begin(each, room), self.step, (self._key, room), sentences)
 
     def _next(self, n: int) -> list[int]:
         return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
@@ -136,7 +148,7 @@ class Search(Generic[S]):
 
     def _advance(self, slots: Slots[S]) -> Slots[S]:
         for _ in range(self._n_steps):
-            slots, step = self.step(slots) if self.graphs is None else self.graphs(self.step, self._key, slots)
+            slots, step = self.step(slots) if self.graphs is None else self.graphs.step(self.step, self._key, slots)
         self._lengths = [length + self._n_steps for length in self._lengths]
         return slots if self.observer is None else self._observe(slots, step, self.observer)
 
@@ -169,7 +181,7 @@ class Search(Generic[S]):
         places = free[: len(numbers)]
         for i, number in zip(places, numbers, strict=True):
             self._numbers[i], self._lengths[i] = number, 1
-        new = self.sentences.start(numbers, self.rule, slots.room)
+        new = self.begin(self.sentences.select(numbers), slots.room)
         return slots.put(torch.tensor(places, device=slots.done.device), new)
 
     def _shrink(self, slots: Slots[S]) -> Slots[S]:
