@@ -107,23 +107,25 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
     ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [R, 1, D], given the mixer's state of earlier tokens"""
         y, past = self.mixer.step(self.mixer_residual.before(x), past, places, head_masks.mixer)
-        return self._after_mixer(x, y, source, False, head_masks.cross)[0], past
+        return self._after_mixer(x, y, source, False, head_masks.cross, steps=True)[0], past
 
     def _after_mixer(
-        self, x: Tensor, y: Tensor, source: Source | None, need_trace: bool, head_mask: Tensor | None
+        self,
+        x: Tensor,
+        y: Tensor,
+        source: Source | None,
+        need_trace: bool,
+        head_mask: Tensor | None,
+        steps: bool = False,
     ) -> tuple[Tensor, AttentionTrace | None]:
-        """Process x and the mixer's output y, which is not added to it yet."""
+        """Process x and the mixer's output y, which is not added to it yet; `steps`: x is the next token only."""
         trace, residual = None, self.mixer_residual
         if self.cross is not None and self.cross_residual is not None and source is not None:
             x, h = residual.join(x, y, self.cross_residual)
-            queries = _group_by_source(h, source)
-            y, trace = self.cross(queries, source.keys_values, source.mask, need_trace=need_trace, head_mask=head_mask)
-            y, residual = y.view_as(x), self.cross_residual
+            if steps:
+                y = self.cross.attend_source(h, source.keys_values, source.mask, head_mask)
+            else:
+                y, trace = self.cross(h, source.keys_values, source.mask, need_trace=need_trace, head_mask=head_mask)
+            residual = self.cross_residual
         x, h = residual.join(x, y, self.feedforward_residual)
         return self.feedforward_residual.after(x, self.feedforward(h)), trace
-
-
-def _group_by_source(x: Tensor, source: Source) -> Tensor:
-    """Turn the k hypotheses of each sentence into k queries: [N·k, T, D] → [N, k·T, D], N sentences"""
-    n = source.mask.shape[0]
-    return x if len(x) == n else x.reshape(n, -1, x.shape[-1])

@@ -1,5 +1,6 @@
 """Encoder and decoder stacks; the mixer decides how tokens interact."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, Self, cast
 
@@ -14,7 +15,8 @@ from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.models.sizes import HeadCount, LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, SelfAttention
 from regard.nn.embedding import Add, Concatenate, Embedding
-from regard.nn.kv_cache import MAX_SHARED, CacheIndex, KvCache, Places
+from regard.nn.kernels.switch import triton_is_installed, use_fused_kernels
+from regard.nn.kv_cache import MAX_SHARED, CacheIndex, KvCache
 from regard.nn.masks import as_added
 from regard.nn.mixers import (
     BidirectionalStateSpace,
@@ -25,7 +27,7 @@ from regard.nn.mixers import (
     StateSpace,
     Window,
 )
-from regard.nn.positions import POSITIONS, Rotation
+from regard.nn.positions import POSITIONS
 from regard.nn.residual import NORMS
 from regard.text.vocab import PAD
 
@@ -285,21 +287,13 @@ class StackDecoder(nn.Module):
         """Read the next tokens ids [R, n] → their vectors [R, n, D] and the state after them"""
         places, index = state.index.read(ids.shape[1], lengths)
         x = self.embedding.at(ids, places.positions, places.length)
-        if self.fused:
-            places = places._replace(mask=as_added(places.mask, x.dtype), rotation=self._rotation(places, x))
         states = []
-        for i, layer in enumerate(self._layers()):
-            source = state.sources[i] if state.sources else None
-            x, past = layer.step(x, state.layers[i], source, places, state.head_masks[i])
-            states.append(past)
+        with use_fused_kernels(x.device) if x.is_cuda and triton_is_installed() else nullcontext():
+            for i, layer in enumerate(self._layers()):
+                source = state.sources[i] if state.sources else None
+                x, past = layer.step(x, state.layers[i], source, places, state.head_masks[i])
+                states.append(past)
         return self.norm(x), replace(state, layers=tuple(states), index=index)
-
-    def _rotation(self, places: Places, x: Tensor) -> Rotation | None:
-        """Return the angles of rotary positions, once for all layers."""
-        mixer = self._layers()[0].mixer
-        if isinstance(mixer, SelfAttention) and mixer.positions == "rotary":
-            return mixer.rotation(places.positions, x.dtype)
-        return None
 
     def _as_added(self, source: Source) -> Source:
         """Turn a source's mask into what is added to the scores, once for all steps, if attention is fused."""

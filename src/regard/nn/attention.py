@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.nn.columns import split_columns
-from regard.nn.kernels.switch import fused_kernels, is_half
-from regard.nn.kv_cache import KeyValue, KvCache, Places
+from regard.nn.kernels.switch import fused_kernels, is_half, triton_is_installed
+from regard.nn.kv_cache import HeadShape, KeyValue, KvCache, Places
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
 from regard.nn.positions import Rotation, alibi, distances, rotate, rotation
@@ -224,6 +224,28 @@ class MultiHeadAttention(nn.Module):
         heads = F.dropout(trace.weights, self.dropout, self.training) @ v
         return self.join_heads(heads, head_mask), trace
 
+    def attend_source(self, x: Tensor, memory: KeyValue, mask: Tensor, head_mask: Tensor | None = None) -> Tensor:
+        """Attend from the newest tokens of hypotheses x [R, 1, D] to the sources of their N sentences → [R, 1, D]
+
+        The hypotheses of a sentence become queries of one source.
+        """
+        if mask.is_floating_point() and self.has_step_kernel(x):
+            from regard.nn.kernels.cached_attention import attend_source
+
+            heads = attend_source(self.query(x), *memory, mask, self.shape)
+            return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), head_mask)
+        y, _ = self(x.reshape(len(mask), -1, x.shape[-1]), memory, mask, head_mask=head_mask)
+        return y.view_as(x)
+
+    @property
+    def shape(self) -> HeadShape:
+        return HeadShape(self.n_heads, self.n_kv_heads, *self.widths)
+
+    def has_step_kernel(self, x: Tensor) -> bool:
+        """Whether the attention of single tokens [R, 1, D] can be computed by our own kernel"""
+        single = x.is_cuda and x.shape[1] == 1 and not torch.is_grad_enabled()
+        return single and self.fused and triton_is_installed()
+
     def join_heads(self, heads: Tensor, head_mask: Tensor | None = None) -> Tensor:
         """Concatenate the heads [B, H, T, V], zeroing those that are switched off, and multiply by W_O."""
         if head_mask is not None:
@@ -282,13 +304,19 @@ class SelfAttention(MultiHeadAttention):
             q, new = self.joint(x).split([self.query.out_features, self.key_value.out_features], dim=-1)
         if self.positions == "rotary":
             q, new = self._rotate_new(q, new, places)
+        if self.positions != "alibi" and self.has_step_kernel(x):
+            from regard.nn.kernels.cached_attention import attend_cached
+
+            cache = past if past.room == places.room else past.with_room(places.room)
+            heads = attend_cached(q, new, cache.entries, places.ancestors, places.positions, places.length, self.shape)
+            return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), head_mask), cache
         cache = past.write(places, new)
-        groups = places.mask.shape[0]
         k, v = places.attended(cache).split([self.n_kv_heads * width for width in self.widths], dim=-1)
         memory = KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
-        queries = _split_heads(q.reshape(groups, -1, q.shape[-1]), self.n_heads)
+        queries = _split_heads(q.reshape(len(k), -1, q.shape[-1]), self.n_heads)
+        mask = places.added_mask.to(q.dtype) if self.fused else places.mask
         bias = alibi(self.n_heads, places.distances, q.dtype) if self.positions == "alibi" else None
-        y, _ = self.attend_heads(queries, memory, places.mask, False, False, head_mask, bias)
+        y, _ = self.attend_heads(queries, memory, mask, False, False, head_mask, bias)
         return y.reshape(x.shape), cache
 
     def state_size(self, n_tokens: int) -> int:
@@ -297,8 +325,7 @@ class SelfAttention(MultiHeadAttention):
 
     def _rotate_new(self, q: Tensor, new: Tensor, places: Places) -> tuple[Tensor, Tensor]:
         """Rotate the queries [R, n, H · K] and the keys in the new entries [R, n, C]."""
-        cos, sin = places.rotation or self.rotation(places.positions, q.dtype)
-        angles = Rotation(cos[:, :, None], sin[:, :, None])
+        angles = places.rotation(self.widths[0], q.dtype)
         k, v = new.split([self.n_kv_heads * width for width in self.widths], dim=-1)
         q, k = (rotate(t.unflatten(-1, (-1, self.widths[0])), angles).flatten(2) for t in (q, k))
         return q, torch.cat([k, v], dim=-1)

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.nn.positions import Rotation
+from regard.nn.masks import as_added
+from regard.nn.positions import Rotation, rotation
 
 MAX_SHARED = 32
 """Most hypotheses of a sentence that keep their entries in one group; with more, the masked entries cost too much"""
@@ -24,6 +26,15 @@ class KeyValue(NamedTuple):
 
     def select(self, rows: Tensor) -> "KeyValue":
         return KeyValue(self.k.index_select(0, rows), self.v.index_select(0, rows))
+
+
+class HeadShape(NamedTuple):
+    """Numbers of heads and their widths"""
+
+    n_heads: int
+    n_kv_heads: int
+    d_key: int
+    d_value: int
 
 
 class KvCache(NamedTuple):
@@ -57,33 +68,61 @@ class KvCache(NamedTuple):
         return cache
 
 
-class Places(NamedTuple):
+@dataclass(frozen=True)
+class Places:
     """Where the entries of new tokens go in every layer's cache, and which entries the tokens attend to."""
 
-    entries: tuple[Tensor, Tensor, Tensor]
-    """(group, position, slot) of each new entry, each [R, n]"""
     positions: Tensor
     """[R, n]: positions of the new tokens"""
-    mask: Tensor
-    """[G, 1, w · n, length · w]: which entries each new token sees"""
+    ancestors: Tensor
+    """[G, w, T]: see `CacheIndex`, with the new tokens"""
     length: int
     """Positions that are in use, counting the new tokens"""
-    room: int
-    """Positions that a cache must have room for"""
-    rotation: Rotation | None = None
-    """Angles of rotary positions [R, n, K/2]; None: each layer computes them"""
+
+    @property
+    def room(self) -> int:
+        """Positions that a cache must have room for"""
+        return self.ancestors.shape[2]
+
+    @cached_property
+    def entries(self) -> tuple[Tensor, Tensor, Tensor]:
+        """(group, position, slot) of each new entry, each [R, n]"""
+        groups, w, _ = self.ancestors.shape
+        rows = torch.arange(groups * w, device=self.positions.device)[:, None].expand_as(self.positions)
+        return rows // w, self.positions, rows % w
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """[G, 1, w · n, length · w]: which entries each new token sees"""
+        groups, w, _ = self.ancestors.shape
+        return _visible(self.ancestors[:, :, : self.length], self.positions.view(groups, w, -1))
+
+    @cached_property
+    def added_mask(self) -> Tensor:
+        """The mask as what is added to the scores"""
+        return as_added(self.mask, torch.float32)
+
+    @cached_property
+    def distances(self) -> Tensor:
+        """[G, 1, w · n, length · w]: how far each entry is from each new token"""
+        groups, w, _ = self.ancestors.shape
+        keys = torch.arange(self.length, device=self.positions.device).repeat_interleave(w)
+        return (self.positions.view(groups, 1, -1, 1) - keys).abs()
+
+    def rotation(self, width: int, dtype: torch.dtype) -> Rotation:
+        """Return the angles of rotary positions [R, n, 1, K/2], which are the same for every layer."""
+        if (width, dtype) not in self._rotations:
+            cos, sin = rotation(self.positions, width, dtype)
+            self._rotations[width, dtype] = Rotation(cos[:, :, None], sin[:, :, None])
+        return self._rotations[width, dtype]
+
+    @cached_property
+    def _rotations(self) -> dict[tuple[int, torch.dtype], Rotation]:
+        return {}
 
     def attended(self, cache: KvCache) -> Tensor:
         """Return the entries in use as [G, length · w, C]."""
         return cache.entries[:, : self.length].flatten(1, 2)
-
-    @property
-    def distances(self) -> Tensor:
-        """[G, 1, w · n, length · w]: how far each entry is from each new token"""
-        groups, _, _, n_entries = self.mask.shape
-        w = n_entries // self.length
-        keys = torch.arange(self.length, device=self.positions.device).repeat_interleave(w)
-        return (self.positions.view(groups, 1, -1, 1) - keys).abs()
 
 
 @dataclass(frozen=True)
@@ -134,18 +173,16 @@ class CacheIndex:
             if length > self.room:
                 index = self.with_room(max(_FIRST_ROOM, 2 * self.room, length))
         groups, w, room = index.ancestors.shape
-        device = self.positions.device
+        tokens = torch.arange(n, device=self.positions.device)
         # A row of a sentence that is done may have no room left; what it writes is never read.
-        positions = (self.positions[:, None] + torch.arange(n, device=device)).clamp(max=room - 1)
-        slots = torch.arange(w, device=device).repeat(groups)[:, None].expand_as(positions)
-        group = torch.arange(groups, device=device).repeat_interleave(w)[:, None].expand_as(positions)
-        seen, read = slots, torch.full_like(self.positions, n)
+        positions = (self.positions[:, None] + tokens).clamp(max=room - 1)
+        slots = torch.arange(w, device=self.positions.device)[:, None].expand(groups, w, n)
+        read: int | Tensor = n
         if lengths is not None:
-            seen, read = slots.masked_fill(torch.arange(n, device=device) >= lengths[:, None], -1), lengths
-        ancestors = index.ancestors.scatter(2, positions.view(groups, w, n), seen.reshape(groups, w, n))
-        mask = _visible(ancestors[:, :, :length], positions.view(groups, w, n))
-        places = Places((group, positions, slots), positions, mask, length, room)
-        return places, replace(index, positions=self.positions + read, ancestors=ancestors, length=length)
+            slots, read = slots.masked_fill((tokens >= lengths[:, None]).view(groups, w, n), -1), lengths
+        ancestors = index.ancestors.scatter(2, positions.view(groups, w, n), slots)
+        after = replace(index, positions=self.positions + read, ancestors=ancestors, length=length)
+        return Places(positions, ancestors, length), after
 
     def select(
         self, rows: Tensor, sentences: Tensor | None, caches: Sequence[KvCache]

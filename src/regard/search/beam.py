@@ -6,11 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.nn.kernels.switch import triton_is_installed
 from regard.search.candidates import candidates
 from regard.search.length_penalty import length_penalty_factor
 from regard.search.protocols import S, SearchStep
 from regard.search.slots import Slots, append_tokens
 from regard.text.vocab import EOS
+
+_MAX_TOP_K = 64  # for more, torch's own kernel is faster
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,12 @@ class BeamSearch:
         return slots, SearchStep(torch.arange(n, device=ids.device), top, parents, ids, _new_slots(best, order, ids))
 
     def _most_likely(self, log_probs: Tensor, slots: Slots[Any]) -> Tensor:
-        return log_probs.topk(min(2 * self.width, log_probs.shape[1]), dim=1).indices
+        n = min(2 * self.width, log_probs.shape[1])
+        if log_probs.is_cuda and n <= _MAX_TOP_K and triton_is_installed():
+            from regard.nn.kernels.top_k import top_k
+
+            return top_k(log_probs, n)[1]
+        return log_probs.topk(n, dim=1).indices
 
     def _is_done(self, best: Tensor, scores: Tensor, counts: Tensor, limits: Tensor) -> Tensor:
         """[N]: no hypothesis is left, or k have finished and none that is left can get into the n_best

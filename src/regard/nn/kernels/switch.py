@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 
 import torch
@@ -15,8 +15,12 @@ class FusedKernels:
     """What the kernels of one forward pass share: the seed of dropout, and a number for each place that drops."""
 
     def __init__(self, device: torch.device) -> None:
-        self.seed = torch.randint(-(2**31), 2**31, (2,), dtype=torch.int32, device=device)
+        self.device = device
         self._places = count()
+
+    @cached_property
+    def seed(self) -> Tensor:
+        return torch.randint(-(2**31), 2**31, (2,), dtype=torch.int32, device=self.device)
 
     def next_place(self) -> int:
         return next(self._places)

@@ -9,8 +9,10 @@ _CHUNK = 2048
 
 
 @triton.jit
-def _top_k_kernel(x, ids, values_out, ids_out, n, k, row_stride, out_stride, CHUNK: tl.constexpr, HAS_IDS: tl.constexpr):
-    """One program per row and chunk: write the k largest numbers of the chunk, largest first, the first of equal ones."""
+def _top_k_kernel(
+    x, ids, values_out, ids_out, n, k, row_stride, out_stride, CHUNK: tl.constexpr, HAS_IDS: tl.constexpr
+):
+    """One program per row and chunk: write the k largest numbers of the chunk, largest first."""
     row, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     columns = chunk * CHUNK + tl.arange(0, CHUNK)
     inside = columns < n
