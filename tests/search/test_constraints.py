@@ -10,7 +10,7 @@ from regard.data.batch import collate_sources
 from regard.search.candidates import candidates
 from regard.search.constraints import Constraint, Constraints, MaxLength, MinLength, NoRepeatNgram, Prefix, Suppress
 from regard.search.decode import DecodeConfig, decode
-from regard.search.greedy import most_likely
+from regard.search.greedy import greedy_choice
 from regard.search.slots import Slots
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import VOCAB, tiny_model
@@ -53,7 +53,7 @@ def test_a_forced_token_overrules_a_forbidden_one() -> None:
     assert ids[0, 0] == 9 and top[0].tolist() == [9.0, -torch.inf, -torch.inf]
     assert ids[1].tolist() == [VOCAB - 1, VOCAB - 2, VOCAB - 3] and top[1, 0] == log_probs[1, -1]
     constraints = Constraints((Suppress(tuple(range(VOCAB))),))
-    top, ids = candidates(replace(slots, constraints=constraints), log_probs.clone(), most_likely)
+    top, ids = candidates(replace(slots, constraints=constraints), log_probs.clone(), greedy_choice)
     assert ids.tolist() == [[EOS], [EOS]] and top.tolist() == log_probs[:, EOS : EOS + 1].tolist()
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.nn.constants import numbers
 from regard.nn.masks import as_added
 from regard.nn.positions import Rotation, rotation
 
@@ -173,14 +174,16 @@ class CacheIndex:
             if length > self.room:
                 index = self.with_room(max(_FIRST_ROOM, 2 * self.room, length))
         groups, w, room = index.ancestors.shape
-        tokens = torch.arange(n, device=self.positions.device)
+        device = self.positions.device
+        positions = self.positions[:, None] if n == 1 else self.positions[:, None] + numbers(n, device)
         # A row of a sentence that is done may have no room left; what it writes is never read.
-        positions = (self.positions[:, None] + tokens).clamp(max=room - 1)
-        slots = torch.arange(w, device=self.positions.device)[:, None].expand(groups, w, n)
-        read: int | Tensor = n
+        positions = positions.clamp(max=room - 1)
+        slots, read = numbers(w, device)[:, None].expand(groups, w, n), n if lengths is None else lengths
         if lengths is not None:
-            slots, read = slots.masked_fill((tokens >= lengths[:, None]).view(groups, w, n), -1), lengths
-        ancestors = index.ancestors.scatter(2, positions.view(groups, w, n), slots)
+            slots = slots.masked_fill((numbers(n, device) >= lengths[:, None]).view(groups, w, n), -1)
+        at = positions.view(groups, w, n)
+        # With fixed shapes the table is changed in place, as the caches are.
+        ancestors = index.ancestors.scatter_(2, at, slots) if self.fixed else index.ancestors.scatter(2, at, slots)
         after = replace(index, positions=self.positions + read, ancestors=ancestors, length=length)
         return Places(positions, ancestors, length), after
 
@@ -196,7 +199,7 @@ class CacheIndex:
             n_new, w_new = len(rows), 1
         positions, ancestors = self.positions[rows], self.ancestors.flatten(0, 1)[rows]
         if w > w_new:  # hypotheses get caches of their own
-            at, slots = torch.arange(self.room, device=rows.device), ancestors.clamp(min=0)
+            at, slots = numbers(self.room, rows.device), ancestors.clamp(min=0)
             caches = [KvCache(cache.entries[(rows // w)[:, None], at, slots][:, :, None]) for cache in caches]
             ancestors = ancestors.clamp(max=0)
         elif not shared or n_new != groups:
@@ -212,7 +215,7 @@ def _visible(ancestors: Tensor, positions: Tensor) -> Tensor:
     """[G, 1, w · n, T · w]: whether token n of hypothesis i sees entry (s, j), given [G, w, T] and [G, w, n]."""
     groups, w, length = ancestors.shape
     n = positions.shape[2]
-    is_own = ancestors[..., None] == torch.arange(w, device=ancestors.device)  # [G, w, T, w]
+    is_own = ancestors[..., None] == numbers(w, ancestors.device)  # [G, w, T, w]
     if n > 1:
         is_past = torch.arange(length, device=ancestors.device) <= positions[..., None]  # [G, w, n, T]
         is_own = is_own[:, :, None] & is_past[..., None]

@@ -6,14 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.nn.kernels.switch import triton_is_installed
-from regard.search.candidates import candidates
+from regard.nn.constants import numbers
+from regard.search.candidates import candidates, most_likely
 from regard.search.length_penalty import length_penalty_factor
-from regard.search.protocols import S, SearchStep
+from regard.search.protocols import Hypothesis, S, SearchStep
 from regard.search.slots import Slots, append_tokens
 from regard.text.vocab import EOS
-
-_MAX_TOP_K = 64  # for more, torch's own kernel is faster
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class BeamSearch:
         log_probs[:, 0] = 0.0
         return replace(slots, log_probs=log_probs)
 
-    def advance(self, slots: Slots[S], log_probs: Tensor) -> tuple[Slots[S], SearchStep]:
+    def advance(self, slots: Slots[S], log_probs: Tensor, observed: bool) -> tuple[Slots[S], SearchStep | None]:
         """Advance by one step, given log_probs [N·k, V] of the next token.
 
         Of the k best continuations those that end are finished. Lower-ranked ones fill their slots until k hypotheses
@@ -46,7 +44,7 @@ class BeamSearch:
         parents, ids = index // c, row_ids.view(n, k * c).gather(1, index)
         tokens = append_tokens(slots.tokens, parents, ids, slots.lengths)
 
-        first_k = torch.arange(top.shape[1], device=top.device) < k
+        first_k = numbers(top.shape[1], top.device) < k
         is_end = ids == EOS
         scores = (top / slots.lengths_factor(self.alpha)).masked_fill(~(is_end & first_k), -torch.inf)
         finished = slots.finished.add(scores, top, tokens)
@@ -54,24 +52,25 @@ class BeamSearch:
         may_continue = first_k | (finished.counts < k)[:, None]
         best, order = top.masked_fill(is_end | ~may_continue, -torch.inf).topk(min(k, top.shape[1]), dim=1)
         done = slots.done | self._is_done(best, finished.scores, finished.counts, slots.limits)
+        step = _as_step(top, parents, ids, best, order) if observed else None
         slots = replace(
             slots,
             state=self._reorder(slots, parents.gather(1, order)),
+            last=ids.gather(1, order),
             tokens=tokens.gather(1, order[:, :, None].expand(-1, -1, tokens.shape[2])),
             lengths=slots.lengths + ~done,
             log_probs=best.masked_fill(done[:, None], -torch.inf),  # nothing follows
             finished=finished,
             done=done,
         )
-        return slots, SearchStep(torch.arange(n, device=ids.device), top, parents, ids, _new_slots(best, order, ids))
+        return slots, step
+
+    def hypotheses(self, slots: Slots[S], sentences: Tensor) -> list[list[Hypothesis]]:
+        """Return the n_best finished hypotheses of some sentences, best first."""
+        return slots.finished.lists(sentences, self.n_best)
 
     def _most_likely(self, log_probs: Tensor, slots: Slots[Any]) -> Tensor:
-        n = min(2 * self.width, log_probs.shape[1])
-        if log_probs.is_cuda and n <= _MAX_TOP_K and triton_is_installed():
-            from regard.nn.kernels.top_k import top_k
-
-            return top_k(log_probs, n)[1]
-        return log_probs.topk(n, dim=1).indices
+        return most_likely(log_probs, 2 * self.width)
 
     def _is_done(self, best: Tensor, scores: Tensor, counts: Tensor, limits: Tensor) -> Tensor:
         """[N]: no hypothesis is left, or k have finished and none that is left can get into the n_best
@@ -83,12 +82,13 @@ class BeamSearch:
         return ~(best.amax(1) > -torch.inf) | ((counts >= self.width) & hopeless)
 
     def _reorder(self, slots: Slots[S], parents: Tensor) -> S:
-        sentences = torch.arange(len(parents), device=parents.device)
+        sentences = numbers(len(parents), parents.device)
         rows = (sentences[:, None] * slots.log_probs.shape[1] + parents).flatten()
         return slots.state.select(rows, sentences)
 
 
-def _new_slots(best: Tensor, order: Tensor, ids: Tensor) -> Tensor:
-    """[N, c]: the beam slot of each candidate from now on, or −1"""
-    numbers = torch.arange(order.shape[1], device=order.device).expand_as(order)
-    return torch.full_like(ids, -1).scatter(1, order, numbers.masked_fill(best == -torch.inf, -1))
+def _as_step(top: Tensor, parents: Tensor, ids: Tensor, best: Tensor, order: Tensor) -> SearchStep:
+    """Describe a step, in which the candidates `order` [N, k] stay in the beam where best [N, k] is not −∞."""
+    slots = numbers(order.shape[1], order.device).expand_as(order).masked_fill(best == -torch.inf, -1)
+    new_slots = torch.full_like(ids, -1).scatter(1, order, slots)
+    return SearchStep(numbers(len(ids), ids.device), top, parents, ids, new_slots)

@@ -6,12 +6,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.nn.constants import numbers
+from regard.nn.kernels.switch import triton_is_installed
 from regard.search.protocols import S
 from regard.search.slots import Slots
 from regard.text.vocab import EOS
 
+_MAX_TOP_K = 64  # for more, torch's own kernel is faster
+
 TokenChoice = Callable[[Tensor, Slots[Any]], Tensor]
 """(log_probs [R, V] of the next tokens, slots) → ids [R, c] to look at, best first"""
+
+
+def most_likely(log_probs: Tensor, n: int) -> Tensor:
+    """Return the ids of the n largest numbers of each row [R, V], largest first → [R, n]"""
+    n = min(n, log_probs.shape[1])
+    if log_probs.is_cuda and log_probs.dtype == torch.float32 and n <= _MAX_TOP_K and triton_is_installed():
+        from regard.nn.kernels.top_k import top_k
+
+        return top_k(log_probs, n)[1]
+    return log_probs.argmax(1, keepdim=True) if n == 1 else log_probs.topk(n, dim=1).indices
 
 
 def candidates(slots: Slots[S], log_probs: Tensor, choose: TokenChoice) -> tuple[Tensor, Tensor]:
@@ -27,6 +41,8 @@ def candidates(slots: Slots[S], log_probs: Tensor, choose: TokenChoice) -> tuple
     ids = choose(allowed, slots)
     top = allowed.gather(1, ids)
     is_only = (forced >= 0) | (top[:, :1] == -torch.inf)
-    is_first = torch.arange(ids.shape[1], device=ids.device) == 0
-    top = torch.where(is_only, torch.where(is_first, only, -torch.inf), top)
-    return top, torch.where(is_only & is_first, only_id, ids)
+    if ids.shape[1] == 1:
+        return torch.where(is_only, only, top), torch.where(is_only, only_id, ids)
+    is_first = numbers(ids.shape[1], ids.device) == 0
+    only = torch.where(is_first, only, -torch.inf)
+    return torch.where(is_only, only, top), torch.where(is_only & is_first, only_id, ids)

@@ -50,7 +50,7 @@ class MinLength:
     n: int
 
     def __call__(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
-        log_probs[:, EOS].masked_fill_(lengths - 1 < self.n, -torch.inf)
+        log_probs[:, EOS].masked_fill_(lengths <= self.n, -torch.inf)
         return log_probs
 
 
@@ -80,7 +80,7 @@ class MaxLength:
     limits: Tensor
 
     def __call__(self, lengths: Tensor) -> Tensor:
-        return torch.where(self.limits <= lengths - 1, EOS, -1)
+        return torch.where(lengths > self.limits, EOS, -1)
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,11 @@ class Constraints:
 
     def forced_ids(self, lengths: Tensor) -> Tensor:
         """Return the id that must come next in each row [R], or −1 where any token may."""
-        ids = torch.full_like(lengths, -1)
+        ids: Tensor | None = None
         for force in self.forced:
             forced = force(lengths)
-            ids = torch.where(forced >= 0, forced, ids)
-        return ids
+            ids = forced if ids is None else torch.where(forced >= 0, forced, ids)
+        return torch.full_like(lengths, -1) if ids is None else ids
 
 
 @lru_cache

@@ -19,7 +19,7 @@ from regard.search.slots import Slots
 R = TypeVar("R")
 V = TypeVar("V")
 
-Step = Callable[[Slots[Any]], tuple[Slots[Any], SearchStep]]
+Step = Callable[[Slots[Any]], tuple[Slots[Any], SearchStep | None]]
 
 _MAX_GRAPHS = 64
 
@@ -27,8 +27,8 @@ _MAX_GRAPHS = 64
 @dataclass(frozen=True)
 class CapturedStep:
     graph: torch.cuda.CUDAGraph
-    step: SearchStep
-    """The memory of the candidates of the last step"""
+    step: SearchStep | None
+    """The memory of the candidates of the last step, if the search is observed"""
     slots: Slots[Any]
     """The memory that the graph reads and writes"""
 
@@ -69,7 +69,7 @@ class StepGraphs:
         self.current = start.step
         return start.step.slots
 
-    def step(self, run: Step, key: Hashable, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep]:
+    def step(self, run: Step, key: Hashable, slots: Slots[Any]) -> tuple[Slots[Any], SearchStep | None]:
         """Return run(slots). The result is valid until the next step."""
         if self.current is None or slots is not self.current.slots:
             self.current = self._find(run, key, slots)
@@ -90,7 +90,7 @@ class StepGraphs:
         if step_key not in self.steps:
             buffers = map_tensors(torch.clone, slots)
 
-            def run_in_place() -> SearchStep:
+            def run_in_place() -> SearchStep | None:
                 after, step = run(buffers)
                 copy_into(buffers, after)
                 return step

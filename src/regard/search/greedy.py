@@ -6,15 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.search.candidates import TokenChoice, candidates
-from regard.search.protocols import S, SearchStep
-from regard.search.slots import FinishedHypotheses, Slots, append_tokens
+from regard.nn.constants import numbers
+from regard.search.candidates import TokenChoice, candidates, most_likely
+from regard.search.length_penalty import normalise_score
+from regard.search.protocols import Hypothesis, S, SearchStep
+from regard.search.slots import Slots, append_in_place
 from regard.text.vocab import EOS
 
 
-def most_likely(log_probs: Tensor, slots: Slots[Any]) -> Tensor:
-    """Greedy search: the most likely token [R, 1]"""
-    return log_probs.argmax(-1, keepdim=True)
+def greedy_choice(log_probs: Tensor, slots: Slots[Any]) -> Tensor:
+    """Return the most likely token of each row [R, 1]."""
+    return most_likely(log_probs, 1)
 
 
 @dataclass(frozen=True)
@@ -25,40 +27,46 @@ class IndependentSearch:
     n_best: int
     alpha: float
     """Of the length penalty"""
-    choose: TokenChoice = most_likely
+    choose: TokenChoice = greedy_choice
 
     def begin(self, slots: Slots[S]) -> Slots[S]:
         return slots
 
-    def advance(self, slots: Slots[S], log_probs: Tensor) -> tuple[Slots[S], SearchStep]:
+    def advance(self, slots: Slots[S], log_probs: Tensor, observed: bool) -> tuple[Slots[S], SearchStep | None]:
         """Advance by one step, given log_probs [N·k, V] of the next token."""
         n, k = slots.log_probs.shape
         choice_log_probs, ids = (part.view(n, k) for part in candidates(slots, log_probs, self.choose))
         totals = slots.log_probs + choice_log_probs  # −∞ where the hypothesis has ended
-        own = torch.arange(k, device=ids.device).expand(n, k)
-        tokens = append_tokens(slots.tokens, own, ids, slots.lengths)
-        ends = (ids == EOS) & (totals > -torch.inf)
-        finished = self._finish(slots, ends, totals, tokens)
-        going_on = totals.masked_fill(ids == EOS, -torch.inf)
-        done = slots.done | ~(going_on > -torch.inf).any(1)
-        sentences = torch.arange(n, device=ids.device)
-        step = SearchStep(sentences, totals, own, ids, own.masked_fill(ids == EOS, -1))
+        is_end = ids == EOS
+        ends = is_end & (totals > -torch.inf)
+        going_on = totals.masked_fill(is_end, -torch.inf)
+        done = slots.done | (going_on.amax(1) == -torch.inf)
+        step = SearchStep(*self._observed(totals, ids)) if observed else None
         slots = replace(
             slots,
-            tokens=tokens,
+            last=ids,
+            tokens=append_in_place(slots.tokens, ids, slots.lengths),
             lengths=slots.lengths + ~done,
-            log_probs=going_on.masked_fill(done[:, None], -torch.inf),
-            finished=finished,
+            log_probs=going_on,
+            finished=replace(slots.finished, log_probs=torch.where(ends, totals, slots.finished.log_probs)),
             done=done,
         )
         return slots, step
 
-    def _finish(self, slots: Slots[S], ends: Tensor, totals: Tensor, tokens: Tensor) -> FinishedHypotheses:
-        """Hypothesis i finishes in place i."""
-        before = slots.finished
-        return FinishedHypotheses(
-            torch.where(ends, totals / slots.lengths_factor(self.alpha), before.scores),
-            torch.where(ends, totals, before.log_probs),
-            torch.where(ends[:, :, None], tokens, before.tokens),
-            before.counts + ends.sum(1),
-        )
+    def hypotheses(self, slots: Slots[S], sentences: Tensor) -> list[list[Hypothesis]]:
+        """Return the finished hypotheses of some sentences, best first."""
+        log_probs, tokens = slots.finished.log_probs[sentences].tolist(), slots.tokens[sentences].tolist()
+        found = [
+            [self._hypothesis(ids, total) for ids, total in zip(*row, strict=True) if total > -torch.inf]
+            for row in zip(tokens, log_probs, strict=True)
+        ]
+        return [sorted(row, key=lambda hypothesis: -hypothesis.score) for row in found]
+
+    def _hypothesis(self, tokens: list[int], log_prob: float) -> Hypothesis:
+        end = tokens.index(EOS)
+        return Hypothesis(tuple(tokens[1:end]), normalise_score(log_prob, end, self.alpha), log_prob)
+
+    def _observed(self, totals: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
+        n, k = ids.shape
+        own = numbers(k, ids.device).expand(n, k)
+        return numbers(n, ids.device), totals, own, ids, own.masked_fill(ids == EOS, -1)

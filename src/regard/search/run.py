@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
+from regard.nn.constants import numbers
 from regard.search.constraints import Constraints
 from regard.search.graphs import StepGraphs
 from regard.search.nested import take_sentences
@@ -29,11 +30,9 @@ class SearchRule(Protocol):
         """Hypotheses per sentence"""
         ...
 
-    @property
-    def n_best(self) -> int: ...
-
     def begin(self, slots: Slots[S]) -> Slots[S]: ...
-    def advance(self, slots: Slots[S], log_probs: Tensor) -> tuple[Slots[S], SearchStep]: ...
+    def advance(self, slots: Slots[S], log_probs: Tensor, observed: bool) -> tuple[Slots[S], SearchStep | None]: ...
+    def hypotheses(self, slots: Slots[S], sentences: Tensor) -> list[list[Hypothesis]]: ...
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,7 @@ class Search(Generic[S]):
         n = len(self.sentences.src)
         results: list[list[Hypothesis]] = [[] for _ in range(n)]
         self._waiting = deque(range(n))
+        self._limits = self.sentences.limits.tolist()
         slots = self._start()
         while any(number >= 0 for number in self._numbers):
             slots = self._advance(self._with_room(slots))
@@ -88,16 +88,16 @@ class Search(Generic[S]):
             slots = self._refill(slots)
         return results
 
-    def step(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep]:
+    def step(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep | None]:
         """Let the model read the last token of every hypothesis, and extend the hypotheses."""
-        log_probs, state = self.model.step(slots.state, slots.last_tokens())
-        return self.rule.advance(replace(slots, state=state), log_probs)
+        log_probs, state = self.model.step(slots.state, slots.last.flatten())
+        return self.rule.advance(replace(slots, state=state), log_probs, self.observer is not None)
 
     def begin(self, sentences: Sentences, room: int) -> Slots[S]:
         """Let the model read the sources, and return slots with empty hypotheses."""
         n, k = sentences.seeds.shape
         empty = torch.empty(n, 0, dtype=torch.int64, device=sentences.src.device)
-        slots = torch.arange(n, device=sentences.src.device)
+        slots = numbers(n, sentences.src.device)
         state = self.model.start(Batch(sentences.src, empty, empty)).select(slots.repeat_interleave(k), slots)
         begun = Slots.start(state, sentences.constraints, sentences.limits, sentences.seeds, room)
         return replace(self.rule.begin(begun), done=sentences.done)
@@ -120,7 +120,7 @@ class Search(Generic[S]):
     def _collect(self, slots: Slots[S], ready: list[int]) -> list[list[Hypothesis]]:
         if not ready:
             return []
-        return slots.finished.lists(torch.tensor(ready, device=slots.done.device), self.rule.n_best)
+        return self.rule.hypotheses(slots, torch.tensor(ready, device=slots.done.device))
 
     def _with_room(self, slots: Slots[S]) -> Slots[S]:
         longest = max(length for length, number in zip(self._lengths, self._numbers, strict=True) if number >= 0)
@@ -147,15 +147,23 @@ class Search(Generic[S]):
         return _GPU_STEPS if self.graphs is not None and self.observer is None else 1
 
     def _advance(self, slots: Slots[S]) -> Slots[S]:
-        for _ in range(self._n_steps):
+        n_steps = min(self._n_steps, self._most_remaining())
+        for _ in range(n_steps):
             slots, step = self.step(slots) if self.graphs is None else self.graphs.step(self.step, self._key, slots)
-        self._lengths = [length + self._n_steps for length in self._lengths]
-        return slots if self.observer is None else self._observe(slots, step, self.observer)
+        self._lengths = [length + n_steps for length in self._lengths]
+        if self.observer is None or step is None:
+            return slots
+        return self._observe(slots, step, self.observer)
+
+    def _most_remaining(self) -> int:
+        """Return the number of steps after which every sentence has reached its maximum length."""
+        active = [i for i, number in enumerate(self._numbers) if number >= 0]
+        return max(1, max(self._limits[self._numbers[i]] + 2 - self._lengths[i] for i in active))
 
     @property
     def _key(self) -> Hashable:
         """Everything that a captured step depends on, besides the shapes of the slots"""
-        return self.rule, self.sentences.constraints.key
+        return self.rule, self.sentences.constraints.key, self.observer is not None
 
     def _observe(self, slots: Slots[S], step: SearchStep, observer: StepObserver) -> Slots[S]:
         """Show the step to the observer; the sentences that it stops are done."""

@@ -61,6 +61,8 @@ class Slots(Generic[S]):
     state: S
     """The model's state"""
     constraints: Constraints
+    last: Tensor
+    """[N, k]: the last token of each hypothesis, which the model reads next"""
     tokens: Tensor
     """[N, k, T]: BOS and the tokens so far; what follows has no meaning"""
     lengths: Tensor
@@ -84,7 +86,9 @@ class Slots(Generic[S]):
         lengths = torch.ones(n, dtype=torch.int64, device=device)
         finished = FinishedHypotheses.none(n, k, room + 1, device)
         done = torch.zeros(n, dtype=torch.bool, device=device)
-        return cls(state, constraints, tokens, lengths, log_probs, finished, limits, seeds, done).with_room(room)
+        return cls(
+            state, constraints, tokens[:, :, 0].clone(), tokens, lengths, log_probs, finished, limits, seeds, done
+        ).with_room(room)
 
     @property
     def room(self) -> int:
@@ -101,11 +105,6 @@ class Slots(Generic[S]):
     def rows(self, per_sentence: Tensor) -> Tensor:
         """[N] → [N · k]: repeat for every hypothesis"""
         return per_sentence[:, None].expand(self.log_probs.shape).flatten()
-
-    def last_tokens(self) -> Tensor:
-        """[N · k]: the last token of each hypothesis, which the model reads next"""
-        n, k, _ = self.tokens.shape
-        return self.tokens.gather(2, (self.lengths - 1)[:, None, None].expand(n, k, 1)).flatten()
 
     def lengths_factor(self, alpha: float) -> Tensor:
         """[N, 1]: length penalty of a hypothesis that ends with the next token"""
@@ -124,10 +123,14 @@ class Slots(Generic[S]):
         return put_sentences(self, sentences, len(self.done), new)
 
 
+def append_in_place(tokens: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+    """Write ids [N, k] at position lengths [N] of tokens [N, k, T]."""
+    return tokens.scatter_(2, lengths[:, None, None].expand(*ids.shape, 1), ids[:, :, None])
+
+
 def append_tokens(tokens: Tensor, parents: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
     """Extend hypotheses `parents` [N, c] of tokens [N, k, T] by ids [N, c] at position lengths [N] → [N, c, T]"""
-    history = tokens.gather(1, _along(parents, tokens))
-    return history.scatter(2, lengths[:, None, None].expand(*ids.shape, 1), ids[:, :, None])
+    return append_in_place(tokens.gather(1, _along(parents, tokens)), ids, lengths)
 
 
 def _along(index: Tensor, tokens: Tensor) -> Tensor:

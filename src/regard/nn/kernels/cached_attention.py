@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.nn.kv_cache import HeadShape
 
-_BLOCK = 64
+_BLOCK = 32
 """Keys that a program processes at a time"""
 
 
@@ -31,9 +31,11 @@ def _attend_kernel(
     best = tl.full([1], -float("inf"), tl.float32)
     total = tl.zeros([1], tl.float32)
     output = tl.zeros([V_WIDTH], tl.float32)
-    own = tl.full([1], -1, tl.int64)
+    own = 0
+    end = n_keys
     if CACHED:
         own = tl.load(positions + row)
+        end = tl.minimum(n_keys, own).to(tl.int32)
         n_kv_heads = N_HEADS // GROUP
         new_key = tl.load(new + row * new_stride + kv_head * D_KEY + k_columns, mask=in_key, other=0.0)
         new_value = tl.load(
@@ -44,14 +46,14 @@ def _attend_kernel(
         best = tl.sum(query * new_key.to(tl.float32), 0) + tl.zeros([1], tl.float32)
         total = tl.full([1], 1.0, tl.float32)
         output = new_value.to(tl.float32)
-    for start in range(0, n_keys, BLOCK):
+    for start in range(0, end, BLOCK):
         s = start + tl.arange(0, BLOCK)
-        seen = s < n_keys
+        seen = s < end
         k_at, v_at = s.to(tl.int64) * k_stride, s.to(tl.int64) * v_stride
         bias = tl.zeros([BLOCK], tl.float32)
         if CACHED:
             ancestor = tl.load(ancestors + row * room + s, mask=seen, other=-1)
-            seen = (ancestor >= 0) & (s != own)
+            seen = ancestor >= 0
             k_at += ancestor * slot_stride
             v_at += ancestor * slot_stride
         else:
@@ -87,7 +89,7 @@ def attend_cached(
         q, new, entries, values, ancestors, positions, q, out,
         q.stride(0), new.stride(0), entries.stride(0), shape.d_key, entries.stride(1),
         entries.stride(0), shape.d_value, entries.stride(1), entries.stride(2), 0,
-        length, room, width, shape.d_key**-0.5, CACHED=True, **_sizes(shape),
+        length, room, width, shape.d_key**-0.5, CACHED=True, num_warps=1, **_sizes(shape),
     )  # fmt: skip
     return out
 
@@ -102,7 +104,7 @@ def attend_source(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, shape: 
     _attend_kernel[len(q), shape.n_heads](
         q, q, keys, values, q, q, mask, out,
         q.stride(0), 0, *keys.stride()[:3], *values.stride()[:3], 0, mask.stride(0),
-        n_keys, 0, len(q) // n, shape.d_key**-0.5, CACHED=False, **_sizes(shape),
+        n_keys, 0, len(q) // n, shape.d_key**-0.5, CACHED=False, num_warps=1, **_sizes(shape),
     )  # fmt: skip
     return out
 

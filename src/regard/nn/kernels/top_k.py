@@ -5,7 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_CHUNK = 2048
+_CHUNK = 1024
+"""Numbers per program, which is a single warp: more would wait for each other after every number found"""
 
 
 @triton.jit
@@ -17,26 +18,30 @@ def _top_k_kernel(
     columns = chunk * CHUNK + tl.arange(0, CHUNK)
     inside = columns < n
     values = tl.load(x + row * row_stride + columns, mask=inside, other=-float("inf"))
-    # NaN counts as the largest number, as in torch.
-    values = tl.where(values == values, values, float("inf"))
-    taken = ~inside
+    # A whole number that sorts like (value, −column): one maximum finds both. NaN is the largest, as in torch.
+    bits = values.to(tl.int32, bitcast=True)
+    ordered = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    ordered = tl.where(values == values, ordered, 0x7FFFFFFF)
+    keys = (ordered.to(tl.int64) << 32) | (0x7FFFFFFF - columns).to(tl.int64)
+    keys = tl.where(inside, keys, -0x7FFFFFFFFFFFFFFF)
     for i in range(k):
-        left = tl.where(taken, -float("inf"), values)
-        largest = tl.max(left, 0)
-        at = tl.min(tl.where((left == largest) & ~taken, columns, 2147483647), 0)
-        found = at < n
+        best = tl.max(keys, 0)
+        at = 0x7FFFFFFF - (best & 0x7FFFFFFF)
+        found = best > -0x7FFFFFFFFFFFFFFF
         at = tl.where(found, at, 0)
-        number = at.to(tl.int64)
+        number = at
         if HAS_IDS:
             number = tl.load(ids + row * row_stride + at)
+        largest = (best >> 32).to(tl.int32)
+        largest = tl.where(largest < 0, largest ^ 0x7FFFFFFF, largest).to(tl.float32, bitcast=True)
         out = row * out_stride + chunk * k + i
         tl.store(values_out + out, tl.where(found, largest, -float("inf")))
         tl.store(ids_out + out, number)
-        taken = taken | (columns == at)
+        keys = tl.where(keys == best, -0x7FFFFFFFFFFFFFFF, keys)
 
 
 def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest numbers of each row of x [R, n] and their columns, largest first, each [R, k].
+    """Return the k largest numbers of each row of x [R, n] float32 and their columns, largest first, each [R, k].
 
     Of equal numbers the one further left comes first.
     """
@@ -49,7 +54,7 @@ def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
         ids_out = torch.empty(rows, n_chunks * k, dtype=torch.int64, device=x.device)
         _top_k_kernel[rows, n_chunks](
             x, ids_out if ids is None else ids, values_out, ids_out, n, k, x.stride(0), n_chunks * k,
-            CHUNK=chunk, HAS_IDS=ids is not None,
+            CHUNK=chunk, HAS_IDS=ids is not None, num_warps=1,
         )  # fmt: skip
         if n_chunks == 1:
             return values_out, ids_out
