@@ -1,5 +1,6 @@
 """A server on a real socket, in a thread of this process."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -23,14 +24,13 @@ def serving(
     """Run a server with these models; yield its address and the application."""
     registry = Registry.open([Path(f"{name}={folder}") for name, folder in models.items()], "cpu")
     app = make_app(registry, Access(frozenset({"127.0.0.1"}), token), limits)
-    server = uvicorn.Server(
-        uvicorn.Config(app, host="127.0.0.1", port=0, http=HeaderTimeoutProtocol, log_level="warning", ws="none")
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
+    server = uvicorn.Server(uvicorn.Config(app, http=HeaderTimeoutProtocol, log_level="warning", ws="none"))
+    listener = socket.create_server(("127.0.0.1", 0))  # as `regard serve` does
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
+    port = listener.getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}", app
     finally:

@@ -123,7 +123,7 @@ def test_every_route_but_the_health_checks_needs_the_token(models: dict[str, Pat
     registry = Registry.open([Path(f"toy={models['toy']}")], "cpu")
     app = make_app(registry, Access(frozenset({"testserver"}), token="let-me-in"))
     paths = {path for route in app.routes if (path := getattr(route, "path", None))} | set(app.openapi()["paths"])
-    assert {"/", "/assets", "/v1/trace/{trace_id}/tensors", "/translate"} <= paths
+    assert {"/", "/icon.svg", "/v1/trace/{trace_id}/tensors", "/translate"} <= paths
     with TestClient(app) as client:
         for path in paths:
             for method in ("GET", "POST"):

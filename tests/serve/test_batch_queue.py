@@ -48,6 +48,17 @@ def test_a_job_that_waits_too_long_fails_while_the_worker_is_busy() -> None:
     assert asyncio.run(run()) < 1.0
 
 
+def test_a_single_client_does_not_wait_for_others() -> None:
+    async def run(n: int) -> float:
+        queue, start = JobQueue(Limits(linger_seconds=0.5)), time.monotonic()
+        for _ in range(3):
+            await asyncio.gather(*(queue.put([AddOne(i)]) for i in range(n)))
+        return time.monotonic() - start
+
+    assert asyncio.run(run(1)) < 0.4
+    assert asyncio.run(run(2)) > 1.0, "two clients wait, so that their jobs run in one batch"
+
+
 def test_clients_that_leave_make_room() -> None:
     async def run() -> None:
         queue = JobQueue(PATIENT)

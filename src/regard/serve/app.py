@@ -2,12 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI, Response
-from fastapi.responses import FileResponse, PlainTextResponse
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import PlainTextResponse
 
 from regard import __version__
 from regard.serve.dispatch import Dispatcher
@@ -15,6 +13,7 @@ from regard.serve.errors import add_error_handlers
 from regard.serve.guard import Access, Guard
 from regard.serve.limits import Limits
 from regard.serve.openapi_document import add_document
+from regard.serve.page import read_page
 from regard.serve.registry import Registry
 from regard.serve.routes import libretranslate, openai, trace, v1
 from regard.serve.schemas.health import HealthResponse, ReadyResponse
@@ -41,23 +40,10 @@ def make_app(registry: Registry, access: Access, limits: Limits | None = None) -
     app.include_router(trace.router(dispatcher, store))
     app.include_router(openai.router(dispatcher))
     app.include_router(libretranslate.router(dispatcher))
-    if STATIC.is_dir():
-        _add_page(app)
+    for path, file in read_page(STATIC).items():
+        app.add_route(path, file.respond)
     app.add_middleware(Guard, access=access, limits=limits)
     return app
-
-
-def _add_page(app: FastAPI) -> None:
-    """Add one route per file of the built page: a mount at the root would answer for unknown routes too."""
-    app.mount("/assets", StaticFiles(directory=STATIC / "assets"), name="assets")
-    for path in STATIC.iterdir():
-        if path.suffix in (".html", ".svg"):
-            route = "/" if path.name == "index.html" else f"/{path.name}"
-            app.get(route, include_in_schema=False)(partial(_send_file, path))
-
-
-async def _send_file(path: Path) -> FileResponse:
-    return FileResponse(path, headers={"cache-control": "no-cache"})
 
 
 def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None:

@@ -144,14 +144,17 @@ class JobQueue:
             queued.settle(JobTimeout())
 
     def _work(self) -> None:
+        batch: list[QueuedJob] = []
         while True:
             with self._changed:
                 while not self.waiting and not self._closed:
                     self._changed.wait()
                 if self._closed:
                     return
-            time.sleep(self.limits.linger_seconds)
-            if batch := self._next_batch():
+            if len(batch) > 1 or len(self.waiting) > 1:  # a single client would wait for nobody
+                time.sleep(self.limits.linger_seconds)
+            batch = self._next_batch()
+            if batch:
                 self._run(batch)
 
     def _next_batch(self) -> list[QueuedJob]:

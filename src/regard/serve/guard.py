@@ -25,8 +25,10 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
 }
-"""Added to every response"""
+"""Added to every response that does not have them"""
+_ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,5 @@ class SenderWithHeaders:
         if message["type"] == "http.response.start":
             self.started = True
             present = {name for name, _ in message["headers"]}
-            added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-            message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in present)]
+            message["headers"] = [*message["headers"], *(pair for pair in _ENCODED_HEADERS if pair[0] not in present)]
         await self.send(message)

@@ -25,7 +25,7 @@ class Limits(Config):
     decode_seconds: float = Field(30.0, gt=0.0)
     """How long a job may run"""
     linger_seconds: float = Field(0.002, ge=0.0)
-    """How long the first job of a batch waits for others"""
+    """How long the first job of a batch waits for others, if there were others just before"""
     traces: int = Field(64, ge=1)
     """Traces that are stored"""
     trace_bytes: int = Field(256 << 20, ge=1)

@@ -27,7 +27,7 @@ from regard.text.vocab import SPECIALS, UNK, WORD_START
 
 _MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
 
-_MANY_TEXTS = 1_000  # encoded by several threads
+_MANY_TEXTS = 1_000  # encoded by several threads, whose start takes longer than encoding a few texts
 
 _STEMS = ("joint", "src", "tgt")
 """Names of tokenizer files without their suffixes"""
@@ -139,12 +139,13 @@ class SentencePieceTokenizer:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         if self.lossless and any(WORD_START in text for text in texts):
             return [self._encode_with_word_start(text) for text in texts]
-        threads = 1 if len(texts) < _MANY_TEXTS else os.cpu_count() or 1
-        return self._processor.encode(list(texts), num_threads=threads)
+        if len(texts) < _MANY_TEXTS:
+            return [self._processor.encode(text) for text in texts]
+        return self._processor.encode(list(texts), num_threads=os.cpu_count() or 1)
 
     def _encode_with_word_start(self, text: str) -> list[int]:
         """Encode the character `▁` as bytes: SentencePiece would decode it as a space."""
-        first, *others = self._processor.encode(text.split(WORD_START), num_threads=1)
+        first, *others = (self._processor.encode(part) for part in text.split(WORD_START))
         return first + [i for part in others for i in (*self._word_start_bytes, *part)]
 
     def decode(self, ids: Sequence[int]) -> str:
