@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -142,5 +143,6 @@ def padded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(lengths > table[-1], -(-lengths // 64) * 64, inside)
 
 
+@lru_cache(maxsize=4096)
 def padded_length(length: int) -> int:
     return int(padded_lengths(np.asarray(length)))

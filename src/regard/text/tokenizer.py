@@ -152,7 +152,13 @@ class SentencePieceTokenizer:
         return self._processor.decode(_without_specials(ids))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        return [self._processor.id_to_piece(int(i)) for i in ids]
+        pieces = self._pieces
+        return [pieces[i] for i in ids]
+
+    @cached_property
+    def _pieces(self) -> list[str]:
+        """All pieces; asking SentencePiece for each takes ten times as long."""
+        return [self._processor.id_to_piece(i) for i in range(self.size)]
 
     @property
     def splits_words(self) -> bool:
@@ -177,8 +183,8 @@ class SentencePieceTokenizer:
 
         BPE makes the merge whose piece has the highest score first; for unigram it is the piece's log-probability.
         """
-        pieces = range(len(SPECIALS), self.size)
-        return {self._processor.id_to_piece(i): (i, self._processor.get_score(i)) for i in pieces}
+        ids = range(len(SPECIALS), self.size)
+        return {self._pieces[i]: (i, self._processor.get_score(i)) for i in ids}
 
     def to_bytes(self) -> bytes:
         return self._model
@@ -330,7 +336,8 @@ def _from_file(suffix: str, content: bytes) -> Tokenizer:
 
 
 def _without_specials(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:
-    return [int(i) for i in ids if i >= len(SPECIALS) or (keep_unknown and i == UNK)]
+    first = len(SPECIALS)
+    return [int(i) for i in ids if i >= first or (keep_unknown and i == UNK)]
 
 
 def _split(kind: str, text: str) -> Sequence[str]:
