@@ -1,78 +1,125 @@
-"""Decoding speed compared with Hugging Face `generate`, on the same machine and in the same run.
+"""Decoding speed compared with Hugging Face `generate` and CTranslate2, on the same machine and in the same run.
 
-    python bench/decode_speed.py [--width 512 --layers 6 --vocab 8000 --sentences 32]
+    python bench/decode_speed.py [--width 512 --layers 6 --vocab 8000 --sentences 1,32 --threads 2]
 
-Random weights, sources of 25 tokens, exactly 20 target tokens. Compare the ratios: absolute times vary between runs.
+Random weights, sources of 24 tokens, exactly 20 target tokens (on a GPU 32, in bf16). All systems take turns, and each
+figure is the median of several rounds. Compare the ratios: absolute times vary between runs. CTranslate2 is left out
+if it is not installed, and on a GPU.
 """
 
 import argparse
+import importlib.util
+import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from marian import marian_model
 from regard import models
 from regard.data.batch import Batch, collate_sources
+from regard.models.inference import inference_copy
 from regard.search.decode import DecodeConfig, decode
-from regard.text.vocab import PAD, SPECIALS
+from regard.text.vocab import EOS, PAD, SPECIALS
 
-NEW_TOKENS = 20
-
-
-def seconds(run: Callable[[], object], device: torch.device, rounds: int = 3) -> float:
-    """Return the shortest time of several rounds, after a warm-up."""
-    times = []
-    for _ in range(rounds + 1):
-        start = time.perf_counter()
-        run()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
+Decode = Callable[[Batch, int], object]
 
 
-def hugging_face(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+def seconds(run: Callable[[], object], device: torch.device) -> float:
+    start = time.perf_counter()
+    run()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def hugging_face(args: argparse.Namespace, device: torch.device) -> Decode:
     """Return a function (batch, beam) that decodes with a MarianMT model."""
     model = marian_model(args.vocab, args.width, args.layers, device).eval()
+    model = model.bfloat16() if device.type == "cuda" else model
 
     def run(batch: Batch, beam: int) -> object:
         mask = (batch.src != PAD).long()
-        lengths = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS}
+        lengths = {"min_new_tokens": args.tokens, "max_new_tokens": args.tokens}
         return model.generate(batch.src, attention_mask=mask, num_beams=beam, do_sample=False, **lengths)
 
     return run
 
 
-def regard(args: argparse.Namespace, device: torch.device) -> Callable[[Batch, int], object]:
+def regard(args: argparse.Namespace, model: Any) -> Decode:
     """Return a function (batch, beam) that decodes with our model of the same size."""
-    options = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
-    model = models.build(options, vocab_size=args.vocab).to(device).eval()
 
     def run(batch: Batch, beam: int) -> object:
-        return decode(model, batch, DecodeConfig(beam=beam, min_len=NEW_TOKENS, max_len=NEW_TOKENS))
+        config = DecodeConfig(beam=beam, min_len=args.tokens, max_len=args.tokens)
+        return decode(inference_copy(model), batch, config)
 
     return run
+
+
+def ctranslate2(args: argparse.Namespace, model: Any) -> Decode:
+    """Return a function (batch, beam) that decodes with CTranslate2 and the weights of our model."""
+    from ctranslate2_model import ctranslate2_translator
+
+    translator = ctranslate2_translator(model, args.width // 64, args.vocab, args.threads)
+
+    def run(batch: Batch, beam: int) -> object:
+        sources = [[f"t{i}" for i in row if i > EOS] + [SPECIALS[EOS]] for row in batch.src.tolist()]
+        lengths = {"min_decoding_length": args.tokens, "max_decoding_length": args.tokens}
+        return translator.translate_batch(sources, beam_size=beam, length_penalty=0.6, **lengths)
+
+    return run
+
+
+def systems(args: argparse.Namespace, device: torch.device) -> dict[str, Decode]:
+    options = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
+    torch.manual_seed(1)
+    model = models.build(options, vocab_size=args.vocab).to(device).eval()
+    decoders = {"Hugging Face": hugging_face(args, device), "regard": regard(args, model)}
+    if device.type == "cpu" and importlib.util.find_spec("ctranslate2"):
+        decoders["CTranslate2"] = ctranslate2(args, model)
+    return decoders
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--vocab", type=int, default=8000)
-    parser.add_argument("--sentences", type=int, default=32)
+    parser.add_argument("--vocab", type=int)
+    parser.add_argument("--sentences", default="")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    on_gpu = device.type == "cuda"
+    args.vocab, args.tokens = args.vocab or (37_000 if on_gpu else 8_000), 32 if on_gpu else 20
+    counts = [int(n) for n in (args.sentences or ("1,64,512" if on_gpu else "1,32")).split(",")]
+    torch.set_num_threads(args.threads)
     generator = torch.Generator().manual_seed(1)
-    sources = torch.randint(len(SPECIALS), args.vocab, (args.sentences, 24), generator=generator).tolist()
-    decode_theirs, decode_ours = hugging_face(args, device), regard(args, device)
-    print(f"{'sentences':>10}{'beam':>6}{'Hugging Face':>16}{'regard':>12}{'ratio':>9}")
-    for n in (1, args.sentences):
+    sources = torch.randint(len(SPECIALS), args.vocab, (max(counts), 23), generator=generator).tolist()
+    decoders = systems(args, device)
+    print(
+        f"decoding, {args.layers}+{args.layers} layers, {args.width} wide, vocabulary {args.vocab:,}, {args.tokens} tokens"
+    )
+    names = "".join(f"{name:>22}" for name in decoders)
+    print(f"{'sentences':>10}{'beam':>6}{names}")
+    for n in counts:
         batch = collate_sources(sources[:n]).to(device)
         for beam in (1, 5):
-            theirs = seconds(lambda b=batch, k=beam: decode_theirs(b, k), device)  # type: ignore[misc]
-            ours = seconds(lambda b=batch, k=beam: decode_ours(b, k), device)  # type: ignore[misc]
-            print(f"{n:10}{beam:6}{theirs:14.3f} s{ours:10.3f} s{theirs / ours:8.2f} ×")
+            times: dict[str, list[float]] = {name: [] for name in decoders}
+            for _ in range(args.rounds + 2):  # the first two warm up
+                for name, run in decoders.items():
+                    times[name].append(seconds(lambda r=run, b=batch, k=beam: r(b, k), device))  # type: ignore[misc]
+            medians = {name: statistics.median(each[2:]) for name, each in times.items()}
+            cells = [_cell(name, medians, args.tokens, on_gpu) for name in decoders]
+            print(f"{n:10}{beam:6}{''.join(cells)}", flush=True)
+
+
+def _cell(name: str, medians: dict[str, float], n_tokens: int, on_gpu: bool) -> str:
+    """Milliseconds in total, on a GPU per token, and how many times as fast as Hugging Face"""
+    time_text = f"{medians[name] / n_tokens * 1000:.3f} ms/token" if on_gpu else f"{medians[name] * 1000:.0f} ms"
+    ratio = "" if name == "Hugging Face" else f" {medians['Hugging Face'] / medians[name]:.2f} ×"
+    return f"{time_text + ratio:>22}"
 
 
 if __name__ == "__main__":
