@@ -16,6 +16,7 @@ from regard.text.tokenizer import SentencePieceTokenizer
 
 _VARIANTS = 16  # segmentations of a word; each occurrence of the word uses one of them
 _MAX_REMEMBERED = 1 << 20  # segmentations; about 50 MB
+_NO_MERGE = 1 << 40  # a rank above all others
 
 Ids = NDArray[np.int64]
 
@@ -27,10 +28,11 @@ class BpeDropout(Resampler):
         super().__init__(tokenizer)
         self.p = p
         scores = tokenizer.piece_scores()
-        self._costs = np.full(tokenizer.size + 1, np.inf)  # of the merge that gives a piece; the last is that of NONE
-        self._costs[[i for i, _ in scores.values()]] = [-score for _, score in scores.values()]
+        by_score = sorted(scores.values(), key=lambda piece: -piece[1])
+        self._by_rank = np.array([i for i, _ in by_score])
+        ranks = {i: rank for rank, (i, _) in enumerate(by_score)}
         pairs = {
-            (scores[left][0] << 32) + scores[right][0]: merged
+            (scores[left][0] << 32) + scores[right][0]: ranks[merged]
             for piece, (merged, _) in scores.items()
             if not tokenizer.is_byte(merged)
             for cut in range(1, len(piece))
@@ -38,7 +40,7 @@ class BpeDropout(Resampler):
         }
         self._pairs = KeyIndex()
         self._pairs.add(np.fromiter(pairs, dtype=np.uint64))
-        self._merged = np.array([*pairs.values(), NONE])
+        self._pair_ranks = np.array([*pairs.values(), _NO_MERGE])
         self._variant_bits = random_bits(np.arange(_VARIANTS))
         self.forget()
 
@@ -63,40 +65,45 @@ class BpeDropout(Resampler):
     def segment(self, symbols: Ids, keys: Keys) -> Ids:
         """Merge the symbols of each word, the best-scored merge first; its key decides which merges are left out."""
         pieces = np.pad(symbols, ((0, 0), (0, 1)), constant_values=NONE)
-        merged = self._find(pieces[:, :-1], pieces[:, 1:])
-        result, rows, step = pieces.copy(), np.arange(len(pieces)), 0
+        ranks = self._find(pieces[:, :-1], pieces[:, 1:])
+        result, rows, step = np.full_like(pieces, NONE), np.arange(len(pieces)), 0
         while True:
-            costs = self._costs[merged]
-            costs[self._left_out(merged, keys, step)] = np.inf
-            best = costs.argmin(1)
-            more = costs[np.arange(len(rows)), best] < np.inf
-            result[rows[~more]] = pieces[~more]
+            best = self._choose(ranks, keys, step)
+            more = best != NONE
+            result[rows[~more], : pieces.shape[1]] = pieces[~more]
             if not more.any():
                 return result
             rows, keys, step = rows[more], keys[more], step + 1
-            pieces, merged = self._merge(pieces[more], merged[more], best[more])
+            pieces, ranks = self._merge(pieces[more], ranks[more], best[more])
 
-    def _merge(self, pieces: Ids, merged: Ids, best: Ids) -> tuple[Ids, Ids]:
-        """Return the pieces after merge `best` of each row, and what each two neighbours can be merged to then."""
-        rows, columns = np.arange(len(best)), np.arange(pieces.shape[1] - 1)
-        pieces[rows, best] = merged[rows, best]
-        shifted = columns + (columns > best[:, None])
-        pieces[:, :-1] = np.take_along_axis(pieces, shifted, 1)
-        merged = np.take_along_axis(merged, np.minimum(shifted, len(columns) - 1), 1)
-        merged[rows, best] = self._find(pieces[rows, best], pieces[rows, best + 1])
+    def _choose(self, ranks: Ids, keys: Keys, step: int) -> Ids:
+        """Return the column of each row's best merge that is not left out, NONE if there is none.
+
+        The best merge is left out with probability p, it and the next with p², and so on: one draw decides.
+        """
+        salt = random_bits(np.array([step]))
+        draws = (random_bits(keys ^ salt) >> np.uint64(11)) * 2.0**-53  # uniform in [0, 1)
+        best, ranks, limit = ranks.argmin(1), ranks.copy(), self.p
+        left_out = np.flatnonzero(draws < limit)
+        while len(left_out):
+            ranks[left_out, best[left_out]] = _NO_MERGE
+            best[left_out] = ranks[left_out].argmin(1)
+            limit *= self.p
+            left_out = left_out[(draws[left_out] < limit) & (ranks[left_out, best[left_out]] < _NO_MERGE)]
+        return np.where(ranks[np.arange(len(best)), best] < _NO_MERGE, best, NONE)
+
+    def _merge(self, pieces: Ids, ranks: Ids, best: Ids) -> tuple[Ids, Ids]:
+        """Return the pieces after merge `best` of each row, and the ranks of their merges; both lose a column."""
+        rows, (n, width) = np.arange(len(best)), pieces.shape
+        pieces[rows, best] = self._by_rank[ranks[rows, best]]
+        stays = np.arange(width) != best[:, None] + 1
+        pieces, ranks = pieces[stays].reshape(n, width - 1), ranks[stays[:, :-1]].reshape(n, width - 2)
+        ranks[rows, best] = self._find(pieces[rows, best], pieces[rows, best + 1])
         rows, best = rows[best > 0], best[best > 0]
-        merged[rows, best - 1] = self._find(pieces[rows, best - 1], pieces[rows, best])
-        return pieces, merged
-
-    def _left_out(self, merged: Ids, keys: Keys, step: int) -> tuple[Ids, Ids]:
-        """Return row and column of the merges that are left out."""
-        rows, columns = np.nonzero(merged != NONE)
-        salt = random_bits(np.arange(merged.shape[1]) + (step << 16))
-        draws = (random_bits(keys[rows] ^ salt[columns]) >> np.uint64(11)) * 2.0**-53  # uniform in [0, 1)
-        out = draws < self.p
-        return rows[out], columns[out]
+        ranks[rows, best - 1] = self._find(pieces[rows, best - 1], pieces[rows, best])
+        return pieces, ranks
 
     def _find(self, left: Ids, right: Ids) -> Ids:
-        """Return the ids of merged pieces, NONE where two pieces cannot be merged."""
+        """Return the rank of merging two pieces; the best-scored merge has the lowest."""
         keys = ((left << 32) + right).astype(np.uint64)
-        return self._merged[self._pairs.find(keys.ravel())].reshape(left.shape)
+        return self._pair_ranks[self._pairs.find(keys.ravel())].reshape(left.shape)
