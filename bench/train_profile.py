@@ -1,7 +1,7 @@
 """Where the time of an update goes on a GPU, and whether the fused kernels compute what the equations say.
 
-    python bench/train_profile.py                    # everything, about four minutes
-    python bench/train_profile.py kernels base       # some sections: kernels, base, small, losses, start
+    python bench/train_profile.py                    # everything, about three minutes
+    python bench/train_profile.py kernels base       # some sections: kernels, tune, base, small, losses, start, capture
 
 Each section prints as it goes and does not stop the others if it fails.
 """
@@ -13,10 +13,12 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -27,9 +29,9 @@ from torch.profiler import ProfilerActivity, profile
 from regard import models
 from regard.data.batch_order import BatchConfig, PairBatches
 from regard.data.pair_store import PairStore, pair_store_from
-from regard.nn.dropout import Dropout
 from regard.text.vocab import PAD
 from regard.train.checkpoint import Checkpoints
+from regard.train.cuda_graphs import GraphRunner
 from regard.train.log import RunLog
 from regard.train.loss import LossConfig, loss_from_logits
 from regard.train.progress import Progress
@@ -41,7 +43,6 @@ BASE: dict[str, Any] = {"d_model": 512, "d_ff": 2048, "n_layers": 6, "n_heads": 
 SMALL: dict[str, Any] = {"d_model": 256, "d_ff": 1024, "n_layers": 3, "n_heads": 4}
 MULTI30K: dict[str, Any] = {"d_model": 256, "d_ff": 512, "n_layers": 4, "n_heads": 4, "dropout": 0.2}
 PLAIN: dict[str, Any] = {"fused_kernels": False, "compile": False, "cuda_graphs": False}
-COMPILED: dict[str, Any] = {"fused_kernels": False, "compile": True}
 
 GROUPS = {
     "attention": ("flash", "fmha", "attention", "sdpa", "cudnn"),
@@ -56,13 +57,29 @@ GROUPS = {
 }
 
 
-def milliseconds(run: Callable[[], object], n: int = 20) -> float:
-    for _ in range(3):
-        run()
-    start = clock(DEVICE)
-    for _ in range(n):
-        run()
-    return (clock(DEVICE) - start) / n * 1000
+class KernelTimes(NamedTuple):
+    """What kernels took, per run."""
+
+    milliseconds: collections.Counter[str]
+    counts: collections.Counter[str]
+
+    @property
+    def total(self) -> float:
+        return sum(self.milliseconds.values())
+
+
+def kernel_times(run: Callable[[], object], n: int) -> KernelTimes:
+    """Return the times of kernels while `run` is called n times, which are not disturbed by the time to launch them."""
+    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+        for _ in range(n):
+            run()
+        torch.cuda.synchronize()
+    times = KernelTimes(collections.Counter(), collections.Counter())
+    for event in profiled.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            times.milliseconds[event.name] += event.device_time / n / 1000
+            times.counts[event.name] += 1 / n
+    return times
 
 
 @cache
@@ -87,25 +104,41 @@ def group_of(kernel: str) -> str:
     return next((group for group, parts in GROUPS.items() if any(part in name for part in parts)), "other")
 
 
-def print_kernels(trainer: Trainer, n: int = 20, top: int = 32) -> None:
-    with profile(activities=[ProfilerActivity.CUDA]) as profiled:
-        run_updates(trainer, n)
-        torch.cuda.synchronize()
-    time_of: collections.Counter[str] = collections.Counter()
-    count_of: collections.Counter[str] = collections.Counter()
-    for event in profiled.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
-            time_of[event.name] += event.device_time
-            count_of[event.name] += 1
+def print_kernels(trainer: Trainer, n: int = 20, top: int = 40) -> None:
+    times = kernel_times(lambda: run_updates(trainer, n), 1)
     groups: collections.Counter[str] = collections.Counter()
-    for name, value in time_of.items():
+    for name, value in times.milliseconds.items():
         groups[group_of(name)] += value
-    scale = 1 / n / 1000
-    print(f"    kernels: {sum(time_of.values()) * scale:.2f} ms, {sum(count_of.values()) / n:.0f} per update")
+    print(f"    kernels: {times.total / n:.2f} ms, {sum(times.counts.values()) / n:.0f} per update")
     for group, value in groups.most_common():
-        print(f"      {group:12}{value * scale:8.3f} ms")
-    for name, value in time_of.most_common(top):
-        print(f"        {value * scale:8.3f} ms {count_of[name] / n:7.1f} x {name[:100]}")
+        print(f"      {group:12}{value / n:8.3f} ms")
+    for name, value in times.milliseconds.most_common(top):
+        print(f"        {value / n:8.3f} ms {times.counts[name] / n:7.1f} x {name[:100]}")
+
+
+@contextmanager
+def timed_graphs() -> Iterator[collections.Counter[str]]:
+    """Yield the seconds that runs before a capture, and captures, take in the block."""
+    seconds: collections.Counter[str] = collections.Counter()
+    originals = {name: getattr(GraphRunner, name) for name in ("_run_on_stream", "_capture")}
+
+    def timed(name: str) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            begin = clock(DEVICE)
+            result = originals[name](*args)
+            seconds[name] += clock(DEVICE) - begin
+            seconds[f"number of {name}"] += 1
+            return result
+
+        return call
+
+    for name in originals:
+        setattr(GraphRunner, name, timed(name))
+    try:
+        yield seconds
+    finally:
+        for name, original in originals.items():
+            setattr(GraphRunner, name, original)
 
 
 def measure(
@@ -119,10 +152,11 @@ def measure(
     trainer = make_trainer(model, batches, vocab, options)
     torch.cuda.reset_peak_memory_stats()
     start = clock(DEVICE)
-    run_updates(trainer, 1)
-    first = clock(DEVICE)
-    for _ in range(2):
-        run_updates(trainer, n)
+    with timed_graphs() as graphs:
+        run_updates(trainer, 1)
+        first = clock(DEVICE)
+        for _ in range(2):
+            run_updates(trainer, n)
     warm = clock(DEVICE)
     for _ in range(3):
         run_updates(trainer, n)
@@ -133,6 +167,7 @@ def measure(
         f"{first - start:.1f} s, next {2 * n} {warm - first:.1f} s; peak {peak:.1f} GiB",
         flush=True,
     )
+    print("    " + ", ".join(f"{name} {value:.1f}" for name, value in sorted(graphs.items())), flush=True)
     if kernels:
         print_kernels(trainer)
     del trainer
@@ -158,13 +193,23 @@ def check(name: str, fused: Callable[..., Any], plain: Callable[..., Any], input
         errors[kind] = [
             f"{(a.float() - b).abs().max() / b.abs().max():.1e}" for a, b in zip(found, expected, strict=True)
         ]
-    times = {kind: milliseconds(lambda f=f: run(f, inputs)) for kind, f in (("fused", fused), ("plain", plain))}
+    weights = run(plain, inputs)
+
+    def repeat(f: Callable[..., Any]) -> None:
+        leaves = [t.detach().requires_grad_() for t in inputs]
+        results = f(*(leaf * 1 for leaf in leaves))
+        results = [r for r in (results if isinstance(results, tuple) else (results,)) if r.requires_grad]
+        torch.autograd.backward(results, weights[: len(results)])
+
+    times = {kind: kernel_times(lambda f=f: repeat(f), 5) for kind, f in (("fused", fused), ("plain", plain))}
     print(f"  {name}: error {errors['fused']} (plain bf16 {errors['plain']})")
-    print(f"    forward and backward {times['fused']:.3f} ms, plain {times['plain']:.3f} ms", flush=True)
+    parts = ", ".join(f"{key} {value:.3f}" for key, value in times["fused"].milliseconds.items() if key[0] == "_")
+    print(f"    kernels {times['fused'].total:.3f} ms ({parts}), plain {times['plain'].total:.3f} ms", flush=True)
 
 
 def kernels() -> None:
     from regard.nn.kernels.cross_entropy import FusedCrossEntropy
+    from regard.nn.kernels.linear import FusedLinear, FusedLinearGelu
     from regard.nn.kernels.residual_norm import DropoutPlace, FusedResidualNorm
     from regard.nn.kernels.short_attention import FusedShortAttention
 
@@ -182,6 +227,11 @@ def kernels() -> None:
             [torch.randn(32, 64, n_words, **half)],
         )
     x, y = torch.randn(2, 780, 32, 512, **half)
+    for name, fused, plain in (
+        ("linear", FusedLinear, F.linear),
+        ("linear and GELU", FusedLinearGelu, lambda *inputs: F.gelu(F.linear(*inputs))),
+    ):
+        check(name, fused.apply, plain, [x, torch.randn(2048, 512, **half) / 16, torch.randn(2048, **half)])
     check(
         "residual and norm",
         lambda x, y, w, b: FusedResidualNorm.apply(x, y, w, b, 1e-5, None),
@@ -196,17 +246,6 @@ def kernels() -> None:
     ]
     both = (masks[0] & masks[1]).float().mean().item()
     print(f"  dropout 0.1: {masks[0].float().mean().item():.5f}, two places at once {both:.5f}")
-    inputs = [x.clone().requires_grad_(), y.clone().requires_grad_()]
-
-    def with_dropout() -> None:
-        total, out = FusedResidualNorm.apply(*inputs, *weights, 1e-5, DropoutPlace(0.1, seed, 3))
-        torch.autograd.backward([total, out], [x, y])
-
-    def eager() -> None:
-        total = Dropout(0.1).train().add(*inputs)
-        torch.autograd.backward([total, F.layer_norm(total, (512,))], [x, y])
-
-    print(f"    with dropout {milliseconds(with_dropout):.3f} ms, eager {milliseconds(eager):.3f} ms", flush=True)
     for rows, n_queries, n_keys, causal in (
         (1560, 16, 16, False),
         (780, 32, 32, True),
@@ -230,21 +269,95 @@ def kernels() -> None:
         )
 
 
+def tune() -> None:
+    """Print the kernels' times for several sizes of their blocks."""
+    from regard.nn.kernels import column_sums, cross_entropy, residual_norm, short_attention
+
+    half = {"device": DEVICE, "dtype": torch.bfloat16}
+    x, y, d = torch.randn(3, 780, 32, 512, **half)
+    norm = torch.ones(512, device=DEVICE), torch.zeros(512, device=DEVICE)
+    place = residual_norm.DropoutPlace(0.1, torch.randint(0, 2**31, (2,), dtype=torch.int32, device=DEVICE), 3)
+
+    def residual() -> None:
+        inputs = [x.detach().requires_grad_(), y.detach().requires_grad_()]
+        torch.autograd.backward(residual_norm.FusedResidualNorm.apply(*inputs, *norm, 1e-5, place), [d, d])
+
+    logits = torch.randn(12_500, 37_000, **half)
+    targets = torch.randint(6, 37_000, (12_500,), device=DEVICE)
+
+    def loss() -> None:
+        z = logits.detach().requires_grad_().view_as(logits)
+        cross_entropy.FusedCrossEntropy.apply(z, targets, 0.1, 0.0, PAD)[0].backward()
+
+    wide = torch.randn(25_000, 2048, **half)
+
+    def attention(n: int) -> None:
+        leaf = torch.randn(25_000 // n, n, 3, 8, 64, **half).requires_grad_()
+        q, k, v = (part.transpose(1, 2) for part in leaf.unbind(2))
+        out = short_attention.FusedShortAttention.apply(q, k, v, None, True)
+        out.backward(out)
+
+    for run, module, names, values in (
+        (residual, residual_norm, ("_TILE", "_BACKWARD_TILE", "_WARPS", "_PROGRAMS"), RESIDUAL_TILES),
+        (
+            loss,
+            cross_entropy,
+            ("_BLOCK", "_WARPS"),
+            ((2048, 4), (2048, 8), (4096, 4), (4096, 8), (8192, 8), (8192, 16)),
+        ),
+        (lambda: column_sums.column_sums(wide), column_sums, ("_PROGRAMS",), ((264,), (528,), (1056,), (2112,))),
+        (lambda: attention(16), short_attention, ("_NUMBERS_PER_WARP",), ((128,), (256,))),
+        (lambda: attention(32), short_attention, ("_NUMBERS_PER_WARP",), ((256,), (512,), (1024,))),
+        (lambda: attention(64), short_attention, ("_NUMBERS_PER_WARP",), ((512,), (1024,), (2048,))),
+    ):
+        for chosen in values:
+            with ExitStack() as stack:
+                for name, value in zip(names, chosen, strict=True):
+                    stack.enter_context(patch.object(module, name, value))
+                run()
+                times = kernel_times(run, 10).milliseconds
+            ours = "  ".join(f"{name} {value * 1000:.0f} us" for name, value in times.items() if name.startswith("_"))
+            print(f"  {dict(zip(names, chosen, strict=True))}: {ours}", flush=True)
+
+
+RESIDUAL_TILES = (
+    (4096, 4096, 4, 528),
+    (2048, 2048, 4, 528),
+    (2048, 2048, 4, 1056),
+    (1024, 1024, 2, 1056),
+    (1024, 1024, 2, 2112),
+    (1024, 1024, 4, 1056),
+    (8192, 4096, 8, 264),
+    (8192, 4096, 8, 528),
+    (512, 512, 1, 2112),
+    (512, 512, 2, 2112),
+)
+
+
 def base() -> None:
-    measure("base, default", BASE, 25_000, 37_000, {}, kernels=True)
-    measure("base, compiled, no fused kernels", BASE, 25_000, 37_000, COMPILED)
-    measure("base, compiled, fused loss", BASE, 25_000, 37_000, {"compile": True})
+    measure("base", BASE, 25_000, 37_000, {}, kernels=True)
+
+
+def capture() -> None:
+    """Measure base if only the first shape runs before it is captured."""
+
+    class AtOnce(GraphRunner):
+        def __call__(self, *inputs: Tensor) -> Tensor:
+            if self.known:
+                self.known.add(tuple(tensor.shape for tensor in inputs))
+            return super().__call__(*inputs)
+
+    with patch("regard.train.gradients.GraphRunner", AtOnce):
+        measure("base, captured at once", BASE, 25_000, 37_000, {})
 
 
 def small() -> None:
-    measure("small, default", SMALL, 6_000, 8_000, {}, kernels=True)
-    measure("small, plain", SMALL, 6_000, 8_000, PLAIN)
-    measure("multi30k, default", MULTI30K, 8_192, 8_000, {"r_drop": 5.0}, kernels=True)
-    measure("multi30k, compiled", MULTI30K, 8_192, 8_000, {"r_drop": 5.0, **COMPILED})
+    measure("small", SMALL, 6_000, 8_000, {}, kernels=True)
+    measure("multi30k", MULTI30K, 8_192, 8_000, {"r_drop": 5.0}, kernels=True)
 
 
 def losses() -> None:
-    """Compare the loss of 500 updates; the task is to reverse a sequence."""
+    """Compare the loss of 300 updates; the task is to reverse a sequence."""
     generator = np.random.default_rng(1)
     sources = [generator.integers(6, 200, generator.integers(4, 20)).tolist() for _ in range(20_000)]
     store = pair_store_from(sources, [source[::-1] for source in sources])
@@ -253,7 +366,7 @@ def losses() -> None:
         trainer = make_trainer(SMALL, batches, 200, {"lr": 1e-3, "warmup": 100, **options})
         progress, stream = Progress(), batches.stream((0, 0))  # type: ignore[arg-type]
         values = []
-        for _ in range(5):
+        for _ in range(3):
             for _ in range(100):
                 progress = trainer.update(stream, progress)
             values.append(f"{trainer.meter.read()['loss']:.4f}")
@@ -277,7 +390,15 @@ def start() -> None:
     print(f"  {time.perf_counter() - begin:.1f} s from command to model, exit code {process.returncode}")
 
 
-SECTIONS = {"kernels": kernels, "base": base, "small": small, "losses": losses, "start": start}
+SECTIONS = {
+    "kernels": kernels,
+    "tune": tune,
+    "base": base,
+    "small": small,
+    "losses": losses,
+    "start": start,
+    "capture": capture,
+}
 
 
 def main() -> None:

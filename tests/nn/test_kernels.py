@@ -74,6 +74,23 @@ def test_the_fused_residual_equals_the_equation(centred: bool, p: float) -> None
 
 
 @needs_triton
+@pytest.mark.parametrize("n", [5, 600])
+def test_fused_linear_maps_equal_the_equation(n: int) -> None:
+    from regard.nn.kernels.linear import FusedLinear, FusedLinearGelu
+
+    torch.manual_seed(0)
+    given = [torch.randn(2, n, 24, device=DEVICE), torch.randn(140, 24, device=DEVICE), torch.randn(140, device=DEVICE)]
+    for fused, plain in ((FusedLinear, F.linear), (FusedLinearGelu, lambda *inputs: F.gelu(F.linear(*inputs)))):
+        ours, theirs = leaves(*given), leaves(*given)
+        found, expected = fused.apply(*ours), plain(*theirs)
+        torch.testing.assert_close(found, expected)
+        weights = torch.randn_like(found)
+        for output in (found, expected):
+            (output * weights).sum().backward()
+        assert_same_gradients(ours, theirs)
+
+
+@needs_triton
 @pytest.mark.parametrize(("causal", "masked", "n"), [(False, False, 5), (True, False, 20), (False, True, 33)])
 def test_fused_short_attention_equals_the_equation(causal: bool, masked: bool, n: int) -> None:
     from regard.nn.kernels.short_attention import FusedShortAttention

@@ -11,6 +11,7 @@ from regard.errors import UserError
 from regard.nn.columns import split_columns
 from regard.nn.kernels.switch import fused_kernels, is_half, triton_is_installed
 from regard.nn.kv_cache import HeadShape, KeyValue, KvCache, Places
+from regard.nn.linear import Linear, linear
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
 from regard.nn.positions import Rotation, alibi, distances, rotate, rotation
@@ -171,9 +172,9 @@ class MultiHeadAttention(nn.Module):
         self.fused = (heads.score, heads.normalise) == ("scaled-dot", "softmax")
         d_k, d_v = self.widths = heads.key_width, heads.value_width
         self.score = make_score(heads.score, d_k, d_k, heads.max_len)
-        self.query = nn.Linear(heads.d_model, self.n_heads * d_k, bias=heads.bias)
-        self.key_value = nn.Linear(d_memory or heads.d_model, self.n_kv_heads * (d_k + d_v), bias=heads.bias)
-        self.out = nn.Linear(self.n_heads * d_v, heads.d_model, bias=heads.bias)
+        self.query = Linear(heads.d_model, self.n_heads * d_k, bias=heads.bias)
+        self.key_value = Linear(d_memory or heads.d_model, self.n_kv_heads * (d_k + d_v), bias=heads.bias)
+        self.out = Linear(self.n_heads * d_v, heads.d_model, bias=heads.bias)
 
     def keys_values(self, x: Tensor) -> KeyValue:
         """Project x [B, S, D] to keys [B, H, S, K] and values [B, H, S, V]."""
@@ -285,7 +286,7 @@ class SelfAttention(MultiHeadAttention):
         bias = None if self.query.bias is None else torch.cat([self.query.bias, self.key_value.bias])
         d_k, d_v = self.widths
         n, m = self.n_heads, self.n_kv_heads
-        q, k, v = split_columns(F.linear(x, weight, bias), [n * d_k, m * d_k, m * d_v])
+        q, k, v = split_columns(linear(x, weight, bias), [n * d_k, m * d_k, m * d_v])
         return _split_heads(q, n), _split_heads(k, m), _split_heads(v, m)
 
     def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:

@@ -3,6 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.linear import Linear
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
@@ -11,11 +13,13 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, activation: str, bias: bool = True) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, d_ff, bias=bias)
+        self.inner = Linear(d_model, d_ff, bias=bias)
         self.activation = ACTIVATIONS[activation]()
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        self.outer = Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        if isinstance(self.activation, nn.GELU):
+            return self.outer(self.inner.with_gelu(x))
         return self.outer(self.activation(self.inner(x)))
 
 
@@ -24,8 +28,8 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, bias: bool = True) -> None:
         super().__init__()
-        self.inner = nn.Linear(d_model, 2 * d_ff, bias=bias)
-        self.outer = nn.Linear(d_ff, d_model, bias=bias)
+        self.inner = Linear(d_model, 2 * d_ff, bias=bias)
+        self.outer = Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, value = self.inner(x).chunk(2, dim=-1)

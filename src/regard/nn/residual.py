@@ -13,14 +13,23 @@ if TYPE_CHECKING:
     from regard.nn.kernels.residual_norm import DropoutPlace
 
 
+class LayerNorm(nn.LayerNorm):
+    """(x − mean x) / √(var x + ε) · g + b; in a fused kernel the result has the type of x"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _fused_norm(self, x) if fused_kernels() and is_half(x) else super().forward(x)
+
+
 class RMSNorm(nn.RMSNorm):
     """x / √(mean x² + ε) · g, with g cast to the type of x, as torch's fused kernel requires"""
 
     def forward(self, x: Tensor) -> Tensor:
+        if fused_kernels() and is_half(x):
+            return _fused_norm(self, x)
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
-NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
+NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}
 
 
 class Residual(nn.Module):
@@ -72,6 +81,12 @@ class Residual(nn.Module):
 
 def _norm_options(norm: nn.Module, x: Tensor) -> tuple[Tensor, Tensor | None, float]:
     """Return the weight, the bias and ε of a norm of NORMS."""
-    assert isinstance(norm, nn.LayerNorm | RMSNorm)
+    assert isinstance(norm, LayerNorm | RMSNorm)
     eps = torch.finfo(x.dtype).eps if norm.eps is None else norm.eps
-    return norm.weight, norm.bias if isinstance(norm, nn.LayerNorm) else None, eps
+    return norm.weight, norm.bias if isinstance(norm, LayerNorm) else None, eps
+
+
+def _fused_norm(norm: nn.Module, x: Tensor) -> Tensor:
+    from regard.nn.kernels.residual_norm import FusedResidualNorm
+
+    return FusedResidualNorm.apply(x, None, *_norm_options(norm, x), None)[1]

@@ -11,8 +11,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from regard.nn.kernels.column_sums import column_sums
+
 _TILE = 4096
-"""Numbers that a program processes at a time"""
+"""Numbers that a program of the forward pass processes at a time"""
+_BACKWARD_TILE = 2048
+_WARPS = 4
 _PROGRAMS = 528
 """Most programs of the backward pass, each of which sums the weights' gradients over its rows"""
 
@@ -32,24 +36,19 @@ class DropoutPlace(NamedTuple):
 
 
 @triton.jit
-def _mix(x):
-    """Hash 32-bit numbers."""
-    x = x ^ (x >> 16)
-    x = x * 0x7FEB352D
-    x = x ^ (x >> 15)
-    x = x * 0x846CA68B
-    return x ^ (x >> 16)
-
-
-@triton.jit
 def _is_kept(at, seed, place, threshold):
-    """Return whether the number at each position is kept: its hash is at least `threshold`, of 2³¹."""
+    """Return whether the number at each position is kept: its 31-bit hash is at least `threshold`."""
     first = tl.load(seed).to(tl.uint32, bitcast=True)
-    second = tl.load(seed + 1).to(tl.uint32, bitcast=True) + place.to(tl.uint32) * 0x9E3779B9
-    return (_mix(_mix(at.to(tl.uint32) + first) ^ second) >> 1).to(tl.int32) >= threshold
+    second = tl.load(seed + 1).to(tl.uint32, bitcast=True)
+    key = (second + place.to(tl.uint32)) * 0x9E3779B9
+    x = at.to(tl.uint32) + first
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = x ^ key
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return (x >> 1).to(tl.int32) >= threshold
 
 
-@triton.jit(do_not_specialize=["place", "threshold"])
+@triton.jit(do_not_specialize=["place", "threshold", "n_rows"])
 def _forward_kernel(
     x, y, total, weight, bias, out, means, scales, seed, place, threshold, keep, n_rows, eps,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
@@ -80,9 +79,9 @@ def _forward_kernel(
         tl.store(out + at, h.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit(do_not_specialize=["place", "threshold"])
+@triton.jit(do_not_specialize=["place", "threshold", "n_rows"])
 def _backward_kernel(
-    total, d_total, d_out, weight, means, scales, dx, dy, d_weights, d_biases, seed, place, threshold, keep, n_rows,
+    total, d_total, d_out, weight, means, scales, dx, dy, d_norm, seed, place, threshold, keep, n_rows,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
     HAS_TOTAL: tl.constexpr, DROPS: tl.constexpr, CENTRED: tl.constexpr,
 ):  # fmt: skip
@@ -113,13 +112,12 @@ def _backward_kernel(
         if DROPS:
             d = tl.where(_is_kept(at, seed, place, threshold), d * keep, 0.0)
             tl.store(dy + at, d.to(dy.dtype.element_ty), mask=inside)
-    sums = tl.program_id(0) * WIDTH + columns
-    tl.store(d_weights + sums, tl.sum(d_weight, 0), mask=columns < WIDTH)
-    if CENTRED:
-        tl.store(d_biases + sums, tl.sum(d_bias, 0), mask=columns < WIDTH)
+    sums = d_norm + 2 * WIDTH * tl.program_id(0) + columns
+    tl.store(sums, tl.sum(d_weight, 0), mask=columns < WIDTH)
+    tl.store(sums + WIDTH, tl.sum(d_bias, 0), mask=columns < WIDTH)
 
 
-@triton.jit(do_not_specialize=["place", "threshold"])
+@triton.jit(do_not_specialize=["place", "threshold", "n"])
 def _dropout_kernel(x, out, seed, place, threshold, keep, n, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
@@ -127,9 +125,9 @@ def _dropout_kernel(x, out, seed, place, threshold, keep, n, BLOCK: tl.constexpr
     tl.store(out + at, value.to(out.dtype.element_ty), mask=at < n)
 
 
-def _tile(width: int) -> dict[str, int]:
+def _tile(width: int, size: int) -> dict[str, int]:
     columns = triton.next_power_of_2(width)
-    return {"WIDTH": width, "COLUMNS": columns, "ROWS": max(1, _TILE // columns), "num_warps": 4}
+    return {"WIDTH": width, "COLUMNS": columns, "ROWS": max(1, size // columns), "num_warps": _WARPS}
 
 
 def _dropout_arguments(place: DropoutPlace | None, like: Tensor) -> tuple[Tensor, int, int, float]:
@@ -149,7 +147,7 @@ def _forward(
     out = x if norm is None else torch.empty_like(x)
     means, scales = torch.empty(2, n_rows if norm else 0, dtype=torch.float32, device=x.device)
     flags = {"HAS_Y": y is not None, "DROPS": place is not None, "NORM": norm is not None, "CENTRED": bias is not None}
-    tile = _tile(width)
+    tile = _tile(width, _TILE)
     tensors = (x, x if y is None else y, total, weight, weight if bias is None else bias, out, means, scales)
     grid = (triton.cdiv(n_rows, tile["ROWS"]),)
     _forward_kernel[grid](*tensors, *_dropout_arguments(place, x), n_rows, eps, **tile, **flags)
@@ -178,17 +176,17 @@ class FusedResidualNorm(torch.autograd.Function):
         d_total, d_out = gradients
         assert d_out is not None
         n_rows, width = total.numel() // total.shape[-1], total.shape[-1]
-        tile = _tile(width)
+        tile = _tile(width, _BACKWARD_TILE)
         n_programs = min(_PROGRAMS, triton.cdiv(n_rows, tile["ROWS"]))
         dx = torch.empty_like(total)
         dy = torch.empty_like(total) if place else dx
-        d_weights, d_biases = torch.empty(2, n_programs, width, dtype=torch.float32, device=total.device)
+        d_norm = torch.empty(n_programs, 2 * width, dtype=torch.float32, device=total.device)
         d_rest = dx if d_total is None else d_total.contiguous()
-        tensors = (total, d_rest, d_out.contiguous(), weight, means, scales, dx, dy, d_weights, d_biases)
+        tensors = (total, d_rest, d_out.contiguous(), weight, means, scales, dx, dy, d_norm)
         flags = {"HAS_TOTAL": d_total is not None, "DROPS": place is not None, "CENTRED": centred}
         _backward_kernel[(n_programs,)](*tensors, *_dropout_arguments(place, total), n_rows, **tile, **flags)
-        d_bias = d_biases.sum(0).to(weight.dtype) if centred else None
-        return dx, dy if has_y else None, d_weights.sum(0).to(weight.dtype), d_bias, None, None
+        d_weight, d_bias = column_sums(d_norm).to(weight.dtype).split(width)
+        return dx, dy if has_y else None, d_weight, d_bias if centred else None, None, None
 
 
 class FusedResidual(torch.autograd.Function):

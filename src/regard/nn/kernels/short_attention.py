@@ -14,6 +14,8 @@ from torch import Tensor
 
 LONGEST = 128
 WIDTHS = (16, 32, 64, 128)
+_NUMBERS_PER_WARP = 512
+"""Attention weights that a warp computes"""
 
 
 @triton.jit
@@ -35,15 +37,15 @@ def _weights(q, k, mask, i, j, n_keys, scale, CAUSAL: tl.constexpr, MASKED: tl.c
     return e / tl.sum(e, 1)[:, None]
 
 
-@triton.jit
-def _forward_kernel(
+@triton.jit(do_not_specialize=["mask_batch", "n_queries", "n_keys"])
+def _attention_kernel(
     q, k, v, mask, out, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     o_batch, o_head, o_row, mask_batch, n_heads, n_queries, n_keys, scale,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     batch = (tl.program_id(0) // n_heads).to(tl.int64)
     head = tl.program_id(0) % n_heads
-    i, j, columns = tl.arange(0, QUERIES), tl.arange(0, KEYS), tl.arange(0, WIDTH)
+    i, j, columns = tl.arange(0, SIZE), tl.arange(0, SIZE), tl.arange(0, WIDTH)
     queries = _load(q + batch * q_batch + head * q_head, i, columns, q_row, n_queries)
     keys = _load(k + batch * k_batch + head * k_head, j, columns, k_row, n_keys)
     values = _load(v + batch * v_batch + head * v_head, j, columns, v_row, n_keys)
@@ -53,16 +55,16 @@ def _forward_kernel(
     tl.store(place, result.to(out.dtype.element_ty), mask=(i < n_queries)[:, None])
 
 
-@triton.jit
-def _backward_kernel(
+@triton.jit(do_not_specialize=["mask_batch", "n_queries", "n_keys"])
+def _attention_backward_kernel(
     q, k, v, mask, d_out, dq, dk, dv, q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     o_batch, o_head, o_row, dq_batch, dq_head, dq_row, dk_batch, dk_head, dk_row, dv_batch, dv_head, dv_row,
     mask_batch, n_heads, n_queries, n_keys, scale,
-    QUERIES: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
+    SIZE: tl.constexpr, WIDTH: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     batch = (tl.program_id(0) // n_heads).to(tl.int64)
     head = tl.program_id(0) % n_heads
-    i, j, columns = tl.arange(0, QUERIES), tl.arange(0, KEYS), tl.arange(0, WIDTH)
+    i, j, columns = tl.arange(0, SIZE), tl.arange(0, SIZE), tl.arange(0, WIDTH)
     queries = _load(q + batch * q_batch + head * q_head, i, columns, q_row, n_queries)
     keys = _load(k + batch * k_batch + head * k_head, j, columns, k_row, n_keys)
     p = _weights(queries, keys, mask + batch * mask_batch, i, j, n_keys, scale, CAUSAL, MASKED)
@@ -102,7 +104,7 @@ class FusedShortAttention(torch.autograd.Function):
         ctx.causal = causal
         strides = [stride for tensor in (q, k, v, out) for stride in tensor.stride()[:3]]
         shared, constants = _launch_options(q, k, mask, causal)
-        _forward_kernel[(q.shape[0] * q.shape[1],)](
+        _attention_kernel[(q.shape[0] * q.shape[1],)](
             q, k, v, k if mask is None else mask, out, *strides, *shared, **constants
         )
         return out
@@ -115,7 +117,7 @@ class FusedShortAttention(torch.autograd.Function):
         strides = [stride for tensor in (q, k, v, d_out, dq, dk, dv) for stride in tensor.stride()[:3]]
         shared, constants = _launch_options(q, k, mask, ctx.causal)
         tensors = (q, k, v, k if mask is None else mask, d_out, dq, dk, dv)
-        _backward_kernel[(q.shape[0] * q.shape[1],)](*tensors, *strides, *shared, **constants)
+        _attention_backward_kernel[(q.shape[0] * q.shape[1],)](*tensors, *strides, *shared, **constants)
         return dq, dk, dv, None, None
 
 
@@ -124,11 +126,11 @@ def _launch_options(
 ) -> tuple[tuple[float, ...], dict[str, Any]]:
     """Return the arguments that both kernels share."""
     n_queries, n_keys, width = q.shape[2], k.shape[2], q.shape[3]
-    queries, keys = (max(16, triton.next_power_of_2(n)) for n in (n_queries, n_keys))
-    warps = 8 if max(queries, keys) > 64 else 4 if max(queries, keys) > 32 else 2
+    size = max(16, triton.next_power_of_2(max(n_queries, n_keys)))  # one for both: fewer kernels to compile
+    warps = min(8, max(1, size * size // _NUMBERS_PER_WARP))
     mask_batch = 0 if mask is None else mask.stride(0)
     shared = (mask_batch, q.shape[1], n_queries, n_keys, 1 / math.sqrt(width))
-    sizes = {"QUERIES": queries, "KEYS": keys, "WIDTH": width, "num_warps": warps}
+    sizes = {"SIZE": size, "WIDTH": width, "num_warps": warps}
     return shared, {**sizes, "CAUSAL": causal, "MASKED": mask is not None}
 
 
