@@ -45,10 +45,10 @@ class TextSpool:
         self._write()
         for first in range(start, stop, _BLOCK):
             ends = self._ends[first : min(first + _BLOCK, stop) + 1]
-            self._file.seek(ends[0])
-            content = self._file.read(ends[-1] - ends[0])
-            for low, high in pairwise(ends):
-                yield content[low - ends[0] : high - ends[0]].decode()
+            begin = ends[0]
+            self._file.seek(begin)
+            content = self._file.read(ends[-1] - begin)
+            yield from [content[low - begin : high - begin].decode() for low, high in pairwise(ends)]
 
     def close(self) -> None:
         self._file.close()

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ class BulkEncoder:
         if len(self._numbers) > _MAX_WORDS:
             self._forget()
         words = self._encode_words(joined.split(" "))
-        n_words = np.fromiter((text.count(" ") + 1 for text in texts), dtype=np.int64, count=len(texts))
+        n_words = np.fromiter(map(str.count, texts, repeat(" ")), dtype=np.int64, count=len(texts)) + 1
         return Ragged(words.ids, np.add.reduceat(words.lengths, np.cumsum(n_words) - n_words))
 
     def _encode_words(self, words: list[str]) -> Ragged:

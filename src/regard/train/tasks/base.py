@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import ClassVar, NamedTuple, Self, TypeVar
@@ -110,12 +111,10 @@ def check_resampling(recipe: Recipe) -> None:
 
 def sample_texts(items: Iterable[T], seed: int) -> list[T]:
     """Return a uniform random sample of a million items (reservoir sampling), or all if there are fewer."""
-    generator = Random(seed)
-    reservoir: list[T] = []
-    for i, item in enumerate(items):
-        if len(reservoir) < _TOKENIZER_TEXTS:
-            reservoir.append(item)
-        elif (place := generator.randrange(i + 1)) < _TOKENIZER_TEXTS:
+    generator, remaining = Random(seed), iter(items)
+    reservoir = list(islice(remaining, _TOKENIZER_TEXTS))
+    for i, item in enumerate(remaining, start=_TOKENIZER_TEXTS):
+        if (place := generator.randrange(i + 1)) < _TOKENIZER_TEXTS:
             reservoir[place] = item
     return reservoir
 
