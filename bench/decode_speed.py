@@ -98,10 +98,9 @@ def main() -> None:
     generator = torch.Generator().manual_seed(1)
     sources = torch.randint(len(SPECIALS), args.vocab, (max(counts), 23), generator=generator).tolist()
     decoders = systems(args, device)
-    print(
-        f"decoding, {args.layers}+{args.layers} layers, {args.width} wide, vocabulary {args.vocab:,}, {args.tokens} tokens"
-    )
-    names = "".join(f"{name:>22}" for name in decoders)
+    size = f"{args.layers}+{args.layers} layers, {args.width} wide, vocabulary {args.vocab:,}"
+    print(f"decoding, {size}, {args.tokens} tokens, {'GPU' if on_gpu else f'{args.threads} threads'}")
+    names = "".join(f"{name:>25}" for name in decoders)
     print(f"{'sentences':>10}{'beam':>6}{names}")
     for n in counts:
         batch = collate_sources(sources[:n]).to(device)
@@ -119,7 +118,7 @@ def _cell(name: str, medians: dict[str, float], n_tokens: int, on_gpu: bool) -> 
     """Milliseconds in total, on a GPU per token, and how many times as fast as Hugging Face"""
     time_text = f"{medians[name] / n_tokens * 1000:.3f} ms/token" if on_gpu else f"{medians[name] * 1000:.0f} ms"
     ratio = "" if name == "Hugging Face" else f" {medians['Hugging Face'] / medians[name]:.2f} ×"
-    return f"{time_text + ratio:>22}"
+    return f"{time_text + ratio:>25}"
 
 
 if __name__ == "__main__":

@@ -18,8 +18,19 @@ def test_the_largest_numbers_of_each_row(n: int) -> None:
     values, ids = top_k(x, 7)
     expected = x.topk(7)
     assert torch.equal(values, expected.values) and torch.equal(ids, expected.indices)
+    assert torch.equal(top_k(x, 1)[1], x.argmax(1, keepdim=True))
     values, ids = top_k(x[:1, :25], 25)
     assert torch.equal(values, x[:1, :25].topk(25).values) and ids[0].sort().values.tolist() == list(range(25))
+
+
+@needs_triton
+@pytest.mark.parametrize("n", [30, 5000, 9000])
+def test_log_sums_of_rows(n: int) -> None:
+    from regard.nn.kernels.log_sum import log_sums
+
+    x = 5 * torch.randn(3, n, device=DEVICE)
+    x[0, 20:] = -torch.inf
+    torch.testing.assert_close(log_sums(x), x.logsumexp(1, keepdim=True))
 
 
 SHAPES = [(2, 3, 20, HeadShape(4, 2, 16, 8)), (3, 1, 70, HeadShape(4, 4, 8, 8))]

@@ -55,6 +55,8 @@ class ScriptedModel(models.DecoderOnly):
     def step(self, state: Any, ids: Tensor) -> tuple[Tensor, Any]:
         return torch.full((1, self.size), -1e9).index_fill(1, torch.tensor([next(self.script)]), 0.0), state
 
+    step_logits = None  # type: ignore[assignment]
+
     def read(self, state: Any, ids: Tensor) -> Any:
         for t in range(ids.shape[1]):
             self.step(state, ids[:, t])

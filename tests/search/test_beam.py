@@ -55,7 +55,7 @@ def test_three_steps_computed_by_hand() -> None:
 
     def advance(*rows: list[float]) -> tuple[list[list[int]], list[list[int]]]:
         nonlocal slots
-        slots, step = rule.advance(slots, torch.tensor(rows, dtype=torch.float64).log(), True)
+        slots, step = rule.advance(slots, torch.tensor(rows, dtype=torch.float64).log(), torch.zeros(1, 1), True)
         kept = step.slots[0].tolist()
         return slots.tokens[0, :, 1 : slots.lengths].tolist(), [step.parents[0, kept.index(i)].item() for i in (0, 1)]
 
@@ -69,7 +69,7 @@ def test_three_steps_computed_by_hand() -> None:
     assert slots.finished.counts.tolist() == [1], "0.3 · 0.4 is third, after 0.2 · 0.9 and 0.3 · 0.5"
     assert tokens == [[B, A], [A, A]] and parents == [1, 0]
     rows = [probabilities(0.3, 0.0, 0.0, 0.7), probabilities(0.2, 0.2, 0.2, 0.4)]
-    slots, _ = rule.advance(slots, torch.tensor(rows, dtype=torch.float64).log(), True)
+    slots, _ = rule.advance(slots, torch.tensor(rows, dtype=torch.float64).log(), torch.zeros(1, 1), True)
     assert slots.finished.counts.tolist() == [3]
     assert not (slots.log_probs > -torch.inf).any(), "k have finished, so no slot is filled any more"
     assert slots.done.tolist() == [True]

@@ -49,11 +49,11 @@ def test_a_forced_token_overrules_a_forbidden_one() -> None:
     constraints = Constraints((Suppress((9,)),), (MaxLength(torch.tensor([9, 9])), prefix))
     slots = replace(Slots.start(state, constraints, torch.tensor([9, 9]), seeds, room=4), lengths=LENGTHS)
     log_probs = torch.arange(2.0 * VOCAB).view(2, VOCAB)
-    top, ids = candidates(slots, log_probs.clone(), lambda allowed, _: allowed.topk(3).indices)
+    top, ids = candidates(slots, log_probs.clone(), torch.zeros(1, 1), lambda allowed, _: allowed.topk(3).indices)
     assert ids[0, 0] == 9 and top[0].tolist() == [9.0, -torch.inf, -torch.inf]
     assert ids[1].tolist() == [VOCAB - 1, VOCAB - 2, VOCAB - 3] and top[1, 0] == log_probs[1, -1]
     constraints = Constraints((Suppress(tuple(range(VOCAB))),))
-    top, ids = candidates(replace(slots, constraints=constraints), log_probs.clone(), greedy_choice)
+    top, ids = candidates(replace(slots, constraints=constraints), log_probs.clone(), torch.zeros(1, 1), greedy_choice)
     assert ids.tolist() == [[EOS], [EOS]] and top.tolist() == log_probs[:, EOS : EOS + 1].tolist()
 
 

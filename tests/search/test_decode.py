@@ -204,13 +204,23 @@ class BufferedSteps:
         return buffers, step
 
 
+def ending_model() -> Any:
+    """A model that often ends a hypothesis before its maximum length."""
+    model = tiny_model(1)
+    with torch.no_grad():
+        model.output.weight[EOS] = model.output.weight[6:].mean(0) + 0.3 * model.output.weight[EOS]
+    return model
+
+
 @searches_and_sampling
 @pytest.mark.parametrize("n_slots", [2, 15])
 def test_steps_in_fixed_buffers_give_the_same(
     config: DecodeConfig, n_slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, batch = tiny_model(1), collate_sources(SOURCES * 3)
+    model, batch = ending_model(), collate_sources(SOURCES * 3)
     expected = decode(model, batch, config)
+    lengths = {len(hypothesis.ids) for row in expected for hypothesis in row}
+    assert config.max_len or len(lengths) > 2, "not all end at the maximum length"
     graphs = BufferedSteps()
     monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(graphs))
     assert_same_hypotheses(decode(model, batch, config, n_slots=n_slots), expected)
@@ -221,7 +231,7 @@ def test_steps_in_fixed_buffers_give_the_same(
 @searches_and_sampling
 @pytest.mark.parametrize("n_slots", [2, 15])
 def test_steps_as_cuda_graphs_give_the_same(config: DecodeConfig, n_slots: int) -> None:
-    model, batch = tiny_model(1), collate_sources(SOURCES * 3)
+    model, batch = ending_model(), collate_sources(SOURCES * 3)
     expected = decode(model, batch, config)
     on_gpu = decode(model.cuda(), batch.to(torch.device("cuda")), config, n_slots=n_slots)
     assert_same_hypotheses(on_gpu, expected)

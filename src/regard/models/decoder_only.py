@@ -10,12 +10,14 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.factory import (
     DecoderConfig,
+    Logits,
     initialise,
     layers_to_compile,
     log_probabilities,
     make_decoder,
     make_embedding_table,
     make_output_layer,
+    next_logits,
 )
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, AttentionTraces, Decoded, DecoderState
@@ -124,6 +126,11 @@ class DecoderOnly(nn.Module):
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""
         h, state = self.decoder.step(state, ids)
         return log_probabilities(self.output, self.readout(h)), state
+
+    def step_logits(self, state: DecoderState, ids: Tensor) -> tuple[Logits, DecoderState]:
+        """Like `step`, but the log-probabilities are not subtracted yet, which saves a pass over the vocabulary."""
+        h, state = self.decoder.step(state, ids)
+        return next_logits(self.output, self.readout(h)), state
 
     def _decode(self, batch: Batch, need_trace: bool = False, head_mask: HeadMask | None = None) -> Decoded:
         if batch.src.shape[1] == 0:

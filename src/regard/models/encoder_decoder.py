@@ -10,6 +10,7 @@ from regard.data.batch import Batch
 from regard.models.factory import (
     DecoderConfig,
     EncoderConfig,
+    Logits,
     initialise,
     layers_to_compile,
     log_probabilities,
@@ -17,6 +18,7 @@ from regard.models.factory import (
     make_embedding_table,
     make_encoder,
     make_output_layer,
+    next_logits,
 )
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, AttentionTraces, DecoderState
@@ -121,3 +123,8 @@ class EncoderDecoder(nn.Module):
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""
         h, state = self.decoder.step(state, ids)
         return log_probabilities(self.output, self.readout(h)), state
+
+    def step_logits(self, state: DecoderState, ids: Tensor) -> tuple[Logits, DecoderState]:
+        """Like `step`, but the log-probabilities are not subtracted yet, which saves a pass over the vocabulary."""
+        h, state = self.decoder.step(state, ids)
+        return next_logits(self.output, self.readout(h)), state

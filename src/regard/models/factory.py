@@ -1,6 +1,6 @@
 """Builds encoders, decoders and output layers from their options."""
 
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ from regard.models.image_encoder import ImageEncoder, ImageEncoderConfig
 from regard.models.protocols import Decoder, DecoderState, Encoder
 from regard.models.rnn import RnnDecoder, RnnDecoderConfig, RnnEncoder, RnnEncoderConfig
 from regard.models.stack import FeedForwardConfig, SsmConfig, StackConfig, StackDecoder, StackEncoder
+from regard.nn.kernels.switch import triton_is_installed
 from regard.nn.state_space import SelectiveStateSpace
 
 StackConfigs = StackConfig | SsmConfig | FeedForwardConfig
@@ -53,14 +54,33 @@ def make_output_layer(d_out: int, tokens: nn.Embedding, tied: bool) -> tuple[nn.
     return nn.Identity(), nn.Linear(d_out, vocab_size, bias=False)
 
 
-def log_probabilities(output: nn.Module, h: Tensor) -> Tensor:
-    """log softmax(W h) in float32;  h [R, D] → [R, V]"""
+class Logits(NamedTuple):
+    """log p = values − log_sums"""
+
+    values: Tensor
+    """[R, V]"""
+    log_sums: Tensor
+    """[R, 1]: log Σ exp of each row"""
+
+
+def next_logits(output: nn.Module, h: Tensor) -> Logits:
+    """Return the logits W h of the next token in float32, on a GPU without a pass to normalise them;  h [R, D]"""
     if h.device.type == "cuda" and h.dtype == torch.bfloat16 and isinstance(output, nn.Linear):
         # Logits rounded to bf16 would be equal for many tokens.
-        logits = torch.mm(h, output.weight.T, out_dtype=torch.float32)
+        values = torch.mm(h, output.weight.T, out_dtype=torch.float32)
     else:
-        logits = output(h).float()
-    return F.log_softmax(logits, dim=-1)
+        values = output(h).float()
+    if values.is_cuda and triton_is_installed():
+        from regard.nn.kernels.log_sum import log_sums
+
+        return Logits(values, log_sums(values))
+    return Logits(F.log_softmax(values, dim=-1), values.new_zeros(1, 1))
+
+
+def log_probabilities(output: nn.Module, h: Tensor) -> Tensor:
+    """log softmax(W h) in float32;  h [R, D] → [R, V]"""
+    values, log_sums = next_logits(output, h)
+    return values - log_sums if values.is_cuda else values
 
 
 def layers_to_compile(*parts: object) -> list[nn.Module]:

@@ -29,15 +29,17 @@ class BeamSearch:
         log_probs[:, 0] = 0.0
         return replace(slots, log_probs=log_probs)
 
-    def advance(self, slots: Slots[S], log_probs: Tensor, observed: bool) -> tuple[Slots[S], SearchStep | None]:
-        """Advance by one step, given log_probs [N·k, V] of the next token.
+    def advance(
+        self, slots: Slots[S], logits: Tensor, log_sums: Tensor, observed: bool
+    ) -> tuple[Slots[S], SearchStep | None]:
+        """Advance by one step, given logits [N·k, V] of the next token and their log-sums.
 
         Of the k best continuations those that end are finished. Lower-ranked ones fill their slots until k hypotheses
         have finished; from then on the beam only shrinks (with k = 1 this is greedy search).
         """
         n, k = slots.log_probs.shape
         # The best 2k continuations of a sentence are among the best 2k of each of its hypotheses.
-        row_top, row_ids = candidates(slots, log_probs, self._most_likely)
+        row_top, row_ids = candidates(slots, logits, log_sums, self._most_likely)
         c = row_top.shape[1]
         totals = (slots.log_probs[:, :, None] + row_top.view(n, k, c)).flatten(1)
         top, index = totals.topk(min(2 * k, totals.shape[1]), dim=1)

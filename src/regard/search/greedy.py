@@ -32,13 +32,18 @@ class IndependentSearch:
     def begin(self, slots: Slots[S]) -> Slots[S]:
         return slots
 
-    def advance(self, slots: Slots[S], log_probs: Tensor, observed: bool) -> tuple[Slots[S], SearchStep | None]:
-        """Advance by one step, given log_probs [N·k, V] of the next token."""
+    def advance(
+        self, slots: Slots[S], logits: Tensor, log_sums: Tensor, observed: bool
+    ) -> tuple[Slots[S], SearchStep | None]:
+        """Advance by one step, given logits [N·k, V] of the next token and their log-sums."""
         n, k = slots.log_probs.shape
-        choice_log_probs, ids = (part.view(n, k) for part in candidates(slots, log_probs, self.choose))
-        totals = slots.log_probs + choice_log_probs  # −∞ where the hypothesis has ended
+        choice_log_probs, ids = (part.view(n, k) for part in candidates(slots, logits, log_sums, self.choose))
+        totals = slots.log_probs + choice_log_probs
+        was_open = totals > -torch.inf
+        # The end of a hypothesis is written again and again until the sentence has been collected.
+        ids = torch.where(was_open, ids, EOS)
         is_end = ids == EOS
-        ends = is_end & (totals > -torch.inf)
+        ends = is_end & was_open
         going_on = totals.masked_fill(is_end, -torch.inf)
         done = slots.done | (going_on.amax(1) == -torch.inf)
         step = SearchStep(*self._observed(totals, ids)) if observed else None

@@ -52,6 +52,15 @@ class Stepper(Protocol[S]):
 
 
 @runtime_checkable
+class LogitStepper(Protocol):
+    """A model that can leave it to the search to normalise its logits."""
+
+    def step_logits(self, state: Any, ids: Tensor) -> tuple[tuple[Tensor, Tensor], Any]:
+        """Like `Stepper.step`, but returns logits [R, V] and their log-sums [R, 1]; log p is the difference."""
+        ...
+
+
+@runtime_checkable
 class Reader(Protocol):
     """A model that can read several tokens in one pass."""
 

@@ -5,7 +5,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Batch
@@ -13,13 +15,16 @@ from regard.nn.constants import numbers
 from regard.search.constraints import Constraints
 from regard.search.graphs import StepGraphs
 from regard.search.nested import take_sentences
-from regard.search.protocols import FixedState, Hypothesis, S, SearchStep, StepObserver, Stepper
+from regard.search.protocols import FixedState, Hypothesis, LogitStepper, S, SearchStep, StepObserver, Stepper
 from regard.search.slots import Slots
 
 _CPU_ROOM = 16  # positions are added in this number, so that attention reads few entries in vain
 _GPU_ROOM = 64  # and doubled on a GPU, where each number of positions is captured separately
 _REFILL = 8  # free slots are filled or removed when one in so many is free
 _GPU_STEPS = 4  # steps between two looks at what is done, for which the host waits for the GPU
+
+
+SlotNumbers = NDArray[np.int64]
 
 
 class SearchRule(Protocol):
@@ -31,7 +36,9 @@ class SearchRule(Protocol):
         ...
 
     def begin(self, slots: Slots[S]) -> Slots[S]: ...
-    def advance(self, slots: Slots[S], log_probs: Tensor, observed: bool) -> tuple[Slots[S], SearchStep | None]: ...
+    def advance(
+        self, slots: Slots[S], logits: Tensor, log_sums: Tensor, observed: bool
+    ) -> tuple[Slots[S], SearchStep | None]: ...
     def hypotheses(self, slots: Slots[S], sentences: Tensor) -> list[list[Hypothesis]]: ...
 
 
@@ -77,21 +84,25 @@ class Search(Generic[S]):
         n = len(self.sentences.src)
         results: list[list[Hypothesis]] = [[] for _ in range(n)]
         self._waiting = deque(range(n))
-        self._limits = self.sentences.limits.tolist()
+        self._limits = self.sentences.limits.cpu().numpy()
         slots = self._start()
-        while any(number >= 0 for number in self._numbers):
+        while (self._numbers >= 0).any():
             slots = self._advance(self._with_room(slots))
-            done = slots.done.tolist()
-            ready = [i for i, number in enumerate(self._numbers) if done[i] and number >= 0]
-            for i, hypotheses in zip(ready, self._collect(slots, ready), strict=True):
-                results[self._numbers[i]], self._numbers[i] = hypotheses, -1
+            ready = np.flatnonzero(slots.done.cpu().numpy() & (self._numbers >= 0))
+            for number, hypotheses in zip(self._numbers[ready].tolist(), self._collect(slots, ready), strict=True):
+                results[number] = hypotheses
+            self._numbers[ready] = -1
             slots = self._refill(slots)
         return results
 
     def step(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep | None]:
         """Let the model read the last token of every hypothesis, and extend the hypotheses."""
-        log_probs, state = self.model.step(slots.state, slots.last.flatten())
-        return self.rule.advance(replace(slots, state=state), log_probs, self.observer is not None)
+        ids, observed = slots.last.flatten(), self.observer is not None
+        if isinstance(self.model, LogitStepper):
+            (logits, log_sums), state = self.model.step_logits(slots.state, ids)
+            return self.rule.advance(replace(slots, state=state), logits, log_sums, observed)
+        log_probs, state = self.model.step(slots.state, ids)
+        return self.rule.advance(replace(slots, state=state), log_probs, log_probs.new_zeros(1, 1), observed)
 
     def begin(self, sentences: Sentences, room: int) -> Slots[S]:
         """Let the model read the sources, and return slots with empty hypotheses."""
@@ -105,11 +116,11 @@ class Search(Generic[S]):
     def _start(self) -> Slots[S]:
         """Fill all slots with the first sentences that wait."""
         numbers = self._next(self.n_slots)
-        self._numbers = numbers + [-1] * (self._rounded(len(numbers)) - len(numbers))
+        self._numbers = np.asarray(numbers + [-1] * (self._rounded(len(numbers)) - len(numbers)))
         """The sentence in each slot; −1: none, or its hypotheses have been collected"""
-        self._lengths = [1] * len(self._numbers)
+        self._lengths = np.ones_like(self._numbers)
         """Tokens in each slot, as the host counts them"""
-        sentences, room = self.sentences.select(self._numbers), self._room_for(1)
+        sentences, room = self.sentences.select(self._numbers.tolist()), self._room_for(1)
         if self.graphs is None:
             return self.begin(sentences, room)
         return self.graphs.start(lambda each: self.begin(each, room), self.step, (self._key, room), sentences)
@@ -117,14 +128,13 @@ class Search(Generic[S]):
     def _next(self, n: int) -> list[int]:
         return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
 
-    def _collect(self, slots: Slots[S], ready: list[int]) -> list[list[Hypothesis]]:
-        if not ready:
+    def _collect(self, slots: Slots[S], ready: SlotNumbers) -> list[list[Hypothesis]]:
+        if not len(ready):
             return []
-        return self.rule.hypotheses(slots, torch.tensor(ready, device=slots.done.device))
+        return self.rule.hypotheses(slots, torch.from_numpy(ready).to(slots.done.device))
 
     def _with_room(self, slots: Slots[S]) -> Slots[S]:
-        longest = max(length for length, number in zip(self._lengths, self._numbers, strict=True) if number >= 0)
-        room = self._room_for(longest)
+        room = self._room_for(int(self._lengths[self._numbers >= 0].max()))
         return slots if room == slots.room else slots.with_room(room)
 
     def _room_for(self, length: int) -> int:
@@ -150,15 +160,15 @@ class Search(Generic[S]):
         n_steps = min(self._n_steps, self._most_remaining())
         for _ in range(n_steps):
             slots, step = self.step(slots) if self.graphs is None else self.graphs.step(self.step, self._key, slots)
-        self._lengths = [length + n_steps for length in self._lengths]
+        self._lengths += n_steps
         if self.observer is None or step is None:
             return slots
         return self._observe(slots, step, self.observer)
 
     def _most_remaining(self) -> int:
         """Return the number of steps after which every sentence has reached its maximum length."""
-        active = [i for i, number in enumerate(self._numbers) if number >= 0]
-        return max(1, max(self._limits[self._numbers[i]] + 2 - self._lengths[i] for i in active))
+        active = self._numbers >= 0
+        return max(1, int((self._limits[self._numbers[active]] + 2 - self._lengths[active]).max()))
 
     @property
     def _key(self) -> Hashable:
@@ -168,8 +178,8 @@ class Search(Generic[S]):
     def _observe(self, slots: Slots[S], step: SearchStep, observer: StepObserver) -> Slots[S]:
         """Show the step to the observer; the sentences that it stops are done."""
         device = slots.done.device
-        active = torch.tensor([i for i, number in enumerate(self._numbers) if number >= 0], device=device)
-        numbers = torch.tensor(self._numbers, device=device)[active]
+        active = torch.from_numpy(np.flatnonzero(self._numbers >= 0)).to(device)
+        numbers = torch.from_numpy(self._numbers.copy()).to(device)[active]
         stopped = observer(SearchStep(numbers, *(part[active] for part in step.candidates)))
         if stopped is not None:
             slots.done[active] = slots.done[active] | stopped.to(device)
@@ -177,28 +187,27 @@ class Search(Generic[S]):
 
     def _refill(self, slots: Slots[S]) -> Slots[S]:
         """Put waiting sentences into free slots; if none wait, remove free slots."""
-        free = [i for i, number in enumerate(self._numbers) if number < 0]
+        free = np.flatnonzero(self._numbers < 0)
         if self._waiting and len(free) == len(self._numbers):
             return self._start()
         if self._waiting and isinstance(slots.state, FixedState):
             return self._put(slots, free) if _REFILL * len(free) >= len(self._numbers) else slots
         return self._shrink(slots)
 
-    def _put(self, slots: Slots[S], free: list[int]) -> Slots[S]:
+    def _put(self, slots: Slots[S], free: SlotNumbers) -> Slots[S]:
         numbers = self._next(len(free))
         places = free[: len(numbers)]
-        for i, number in zip(places, numbers, strict=True):
-            self._numbers[i], self._lengths[i] = number, 1
+        self._numbers[places], self._lengths[places] = numbers, 1
         new = self.begin(self.sentences.select(numbers), slots.room)
-        return slots.put(torch.tensor(places, device=slots.done.device), new)
+        return slots.put(torch.from_numpy(places).to(slots.done.device), new)
 
     def _shrink(self, slots: Slots[S]) -> Slots[S]:
-        active = [i for i, number in enumerate(self._numbers) if number >= 0]
-        n, n_slots = self._rounded(len(active)) if active else 0, len(self._numbers)
+        is_free = self._numbers < 0
+        n_slots, n_active = len(is_free), int((~is_free).sum())
+        n = self._rounded(n_active) if n_active else 0
         pays = _REFILL * (n_slots - n) >= n_slots if self.graphs is None else 4 * n <= n_slots
-        if not n or not pays:
+        if not n or n == n_slots or not pays:
             return slots
-        kept = (active + [i for i in range(n_slots) if i not in set(active)])[:n]
-        kept.sort()
-        self._numbers, self._lengths = [self._numbers[i] for i in kept], [self._lengths[i] for i in kept]
-        return slots.select(torch.tensor(kept, device=slots.done.device))
+        kept = np.sort(np.argsort(is_free, kind="stable")[:n])  # all that are not free, and some that are
+        self._numbers, self._lengths = self._numbers[kept], self._lengths[kept]
+        return slots.select(torch.from_numpy(kept).to(slots.done.device))

@@ -7,6 +7,7 @@ from torch import Tensor
 
 _CHUNK = 1024
 """Numbers per program, which is a single warp: more would wait for each other after every number found"""
+_CHUNK_FOR_ONE = 4096
 
 
 @triton.jit
@@ -48,13 +49,13 @@ def top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     ids: Tensor | None = None
     while True:
         rows, n = x.shape
-        chunk = min(_CHUNK, max(16, triton.next_power_of_2(n)))
+        chunk = min(_CHUNK_FOR_ONE if k == 1 else _CHUNK, max(16, triton.next_power_of_2(n)))
         n_chunks = triton.cdiv(n, chunk)
         values_out = torch.empty(rows, n_chunks * k, dtype=x.dtype, device=x.device)
         ids_out = torch.empty(rows, n_chunks * k, dtype=torch.int64, device=x.device)
         _top_k_kernel[rows, n_chunks](
             x, ids_out if ids is None else ids, values_out, ids_out, n, k, x.stride(0), n_chunks * k,
-            CHUNK=chunk, HAS_IDS=ids is not None, num_warps=1,
+            CHUNK=chunk, HAS_IDS=ids is not None, num_warps=max(1, chunk // 1024),
         )  # fmt: skip
         if n_chunks == 1:
             return values_out, ids_out
