@@ -25,6 +25,7 @@ def test_texts_are_read_back_in_memory_and_on_disk(limit: int, tmp_path: Path, m
     assert list(spool) == TEXTS
     assert [spool[i] for i in (3, 0, 999)] == [TEXTS[i] for i in (3, 0, 999)]
     assert list(spool.slice(250, 600)) == TEXTS[250:600] and list(spool.slice(7, 7)) == []
+    assert spool[250:600] == TEXTS[250:600] and spool[990:2000:2] == TEXTS[990:2000:2] and spool[5:5] == []
     first, second = iter(spool), iter(spool)
     assert [next(first), next(second), next(first)] == [TEXTS[0], TEXTS[0], TEXTS[1]]
     assert (tmp_path / "cache").exists() == (limit < 1 << 20)

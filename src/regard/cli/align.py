@@ -1,5 +1,6 @@
 """`regard align`: which word is the translation of which."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,6 @@ from regard.cli.pipeline import load_translator
 
 if TYPE_CHECKING:
     from regard.alignment.from_attention import Aligner
-    from regard.evaluate.translation import TestSet
     from regard.pipelines.translator import Translator
 
 _N_PRINTED = 5
@@ -51,40 +51,42 @@ def align(
     """
     from regard.alignment.from_attention import Aligner, format_links
     from regard.alignment.sentence_pairs import align_pairs
-    from regard.evaluate.translation import read_test_set
+    from regard.evaluate.translation import spooled_pairs
     from regard.pipelines.length_limit import TooLongError
 
-    pairs = read_test_set(src, tgt)
-    translator = load_translator(folder, device=device, max_source=max_source)
-    if choose:
-        _choose_aligner(folder, translator, pairs, choose)
-        return
-    values = {"layer": layer, "head": head, "threshold": threshold}
-    options = {name: value for name, value in values.items() if value is not None}
-    if options:
-        translator.aligner = Aligner.parse({**translator.aligner.model_dump(), **options}, where="align")
-    other = load_translator(reverse, device=device, max_source=max_source) if reverse else None
     refused: list[TooLongError] = []
 
     def report(error: TooLongError) -> None:
         refused.append(error)
         print_warning(str(error))
 
-    for links in align_pairs(translator, pairs.sources, pairs.references, other, report):
-        print_line(format_links(links))
+    with spooled_pairs(src, tgt) as (sources, targets):
+        translator = load_translator(folder, device=device, max_source=max_source)
+        if choose:
+            _choose_aligner(folder, translator, sources, targets, choose)
+            return
+        values = {"layer": layer, "head": head, "threshold": threshold}
+        options = {name: value for name, value in values.items() if value is not None}
+        if options:
+            translator.aligner = Aligner.parse({**translator.aligner.model_dump(), **options}, where="align")
+        other = load_translator(reverse, device=device, max_source=max_source) if reverse else None
+        for links in align_pairs(translator, sources, targets, other, report):
+            print_line(format_links(links))
     if refused:
         raise typer.Exit(2)
 
 
-def _choose_aligner(folder: Path, translator: "Translator", pairs: "TestSet", gold_file: Path) -> None:
+def _choose_aligner(
+    folder: Path, translator: "Translator", sources: Sequence[str], targets: Sequence[str], gold_file: Path
+) -> None:
     """Print the best aligners and store the first in the model directory."""
     from regard.alignment.evaluate import rank_aligners
     from regard.alignment.sentence_pairs import record_pairs
     from regard.bundle import save_alignment
     from regard.data.word_alignments import read_alignments
 
-    gold = read_alignments(gold_file, len(pairs.sources))
-    ranked = rank_aligners(list(record_pairs(translator, pairs.sources, pairs.references)), gold)
+    gold = read_alignments(gold_file, len(sources))
+    ranked = rank_aligners(list(record_pairs(translator, sources, targets)), gold)
     for aligner, scores in ranked[:_N_PRINTED]:
         print_line(f"{_describe(aligner):40}{scores.to_text()}")
     save_alignment(folder, ranked[0][0])

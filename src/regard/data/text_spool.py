@@ -3,9 +3,9 @@
 import io
 import tempfile
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import IO
+from typing import IO, overload
 
 from regard.files import cache_folder, disk_error
 
@@ -13,7 +13,7 @@ _IN_MEMORY = 64 << 20  # bytes; more are kept in a file
 _BLOCK = 256  # texts written or read at a time
 
 
-class TextSpool:
+class TextSpool(Sequence[str]):
     """Texts that are appended once and then read by position. Memory holds 8 bytes per text.
 
     More than 64 MiB go into a file without a name in the cache folder, which the system deletes when it is closed,
@@ -33,7 +33,14 @@ class TextSpool:
     def __len__(self) -> int:
         return len(self._ends) - 1 + len(self._waiting)
 
-    def __getitem__(self, index: int) -> str:
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return list(self.slice(start, stop))[::step]
         [text] = self.slice(index, index + 1)
         return text
 

@@ -1,11 +1,13 @@
 """Evaluation of translators on a test set of sources and references."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.data.data_file import read_lines
+from regard.data.text_spool import TextSpool
 from regard.errors import UserError
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, corpus_scores, paired_bootstrap
@@ -54,12 +56,27 @@ class Evaluation:
 
 def read_test_set(src: Path, ref: Path) -> TestSet:
     """Read sources and references from two line-aligned files, plain or gzipped."""
-    sources, references = _read_text_lines(src), _read_text_lines(ref)
+    sources, references = list(_text_lines(src)), list(_text_lines(ref))
+    _check_counts(src, sources, ref, references)
+    return TestSet(sources, references)
+
+
+@contextmanager
+def spooled_pairs(src: Path, tgt: Path) -> Iterator[tuple[TextSpool, TextSpool]]:
+    """Read two line-aligned files that may be larger than memory."""
+    with closing(TextSpool()) as sources, closing(TextSpool()) as targets:
+        for path, spool in ((src, sources), (tgt, targets)):
+            for line in _text_lines(path):
+                spool.append(line)
+        _check_counts(src, sources, tgt, targets)
+        yield sources, targets
+
+
+def _check_counts(src: Path, sources: Sequence[str], ref: Path, references: Sequence[str]) -> None:
     if len(sources) != len(references):
         raise UserError(f"{src} has {len(sources):,} lines but {ref} has {len(references):,}; they must correspond")
     if not sources:
         raise UserError(f"{src}: is empty; give at least one sentence")
-    return TestSet(sources, references)
 
 
 def evaluate(
@@ -104,10 +121,11 @@ def bleu_by_length(
     return rows
 
 
-def _read_text_lines(path: Path) -> list[str]:
+def _text_lines(path: Path) -> Iterator[str]:
     check_input_file(path)
     try:
-        return [line.decode("utf-8").rstrip("\r") for line in read_lines(path)]
+        for line in read_lines(path):
+            yield line.decode("utf-8").rstrip("\r")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}: not UTF-8 ({error.reason} at byte {error.start} of a line); convert it first"
