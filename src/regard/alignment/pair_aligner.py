@@ -67,17 +67,17 @@ class PairAligner:
 
 
 def _batches(rows: list[int], src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield rows in batches of similar lengths, limited in memory."""
+    """Yield rows in batches of similar lengths, limited in memory.
+
+    The longest come first: shorter ones then fit into the memory that these leave, which does not become fragmented.
+    """
     lengths = {i: max(len(src[i]), len(tgt[i])) + 1 for i in rows}
-    batch: list[int] = []
-    for i in sorted(rows, key=lambda i: (lengths[i], len(src[i]), i)):
-        n_tokens = (len(batch) + 1) * lengths[i]
-        if batch and (n_tokens > _BATCH_TOKENS or n_tokens * lengths[i] > _BATCH_WEIGHTS):
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
+    remaining = sorted(rows, key=lambda i: (lengths[i], len(src[i]), i))
+    while remaining:
+        longest = lengths[remaining[-1]]
+        n = max(1, min(_BATCH_TOKENS // longest, _BATCH_WEIGHTS // longest**2))
+        yield remaining[-n:]
+        del remaining[-n:]
 
 
 def _cross_attention(model: object, batch: Batch) -> list[Tensor]:
