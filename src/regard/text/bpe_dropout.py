@@ -7,18 +7,15 @@ see the same text again. Here a segmentation depends only on the word, the dropo
 from array import array
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.text.key_index import KeyIndex, Keys, random_bits
 from regard.text.ragged import Ragged
-from regard.text.resampling import NONE, Resampler, Words
+from regard.text.resampling import NONE, Ids, Resampler, Words
 from regard.text.tokenizer import SentencePieceTokenizer
 
 _VARIANTS = 16  # segmentations of a word; each occurrence of the word uses one of them
 _MAX_REMEMBERED = 1 << 20  # segmentations; about 50 MB
 _NO_MERGE = 1 << 40  # a rank above all others
-
-Ids = NDArray[np.int64]
 
 
 class BpeDropout(Resampler):
@@ -56,8 +53,8 @@ class BpeDropout(Resampler):
         self._ids = array("i")
         self._ends = array("q", [0])
 
-    def learn(self, symbols: Ids, keys: Keys) -> None:
-        pieces = self.segment(symbols, keys)
+    def learn(self, symbols: Ids, keys: Keys, fixed: bool) -> None:
+        pieces = symbols if fixed else self.segment(symbols, keys)
         lengths = (pieces != NONE).sum(1)
         self._ends.extend((self._ends[-1] + np.cumsum(lengths)).tolist())
         self._ids.frombytes(pieces[pieces != NONE].astype(np.int32).tobytes())

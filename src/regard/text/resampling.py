@@ -22,6 +22,8 @@ _ROWS = 1024  # new words segmented at a time
 NONE = -1
 """Fills the rows of a matrix of ids"""
 
+Ids = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class Words:
@@ -31,7 +33,7 @@ class Words:
     """Ids of each word's pieces"""
     keys: Keys
     """A hash of each word's pieces"""
-    rows: NDArray[np.int64]
+    rows: Ids
     """The text that each word is part of"""
 
     def __len__(self) -> int:
@@ -75,13 +77,13 @@ class Resampler(ABC):
         """Free the memory that words take."""
 
     @abstractmethod
-    def learn(self, symbols: NDArray[np.int64], keys: Keys) -> None:
+    def learn(self, symbols: Ids, keys: Keys, fixed: bool) -> None:
         """Remember new words: rows of symbols, filled up with NONE.
 
-        The symbols of a word are its characters and bytes as ids, or its pieces if it is not to be segmented again.
+        The symbols of a word are its characters and bytes as ids or, if they are fixed, the pieces that it keeps.
         """
 
-    def _number(self, words: Words, keys: Keys) -> NDArray[np.int64]:
+    def _number(self, words: Words, keys: Keys) -> Ids:
         """Return the number of each key in the order of `learn`; the words of new keys are learned first."""
         numbers = self._index.find(keys)
         if not (numbers == NONE).any():
@@ -92,25 +94,25 @@ class Resampler(ABC):
             numbers[:] = NONE
         missing = np.flatnonzero(numbers == NONE)
         new, first = np.unique(keys[missing], return_index=True)
-        for symbols, order in self._matrices(words, missing[first]):
-            self.learn(symbols, new[order])
+        for symbols, order, fixed in self._matrices(words, missing[first]):
+            self.learn(symbols, new[order], fixed)
             self._index.add(new[order])
         return self._index.find(keys)
 
-    def _matrices(self, words: Words, chosen: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Yield the symbols of the chosen words in matrices, and which rows of `chosen` they are."""
+    def _matrices(self, words: Words, chosen: Ids) -> Iterator[tuple[Ids, Ids, bool]]:
+        """Yield the symbols of the chosen words in matrices, which of `chosen` they are, and whether they are fixed."""
         ends = np.concatenate([[0], np.cumsum(words.pieces.lengths)])
         pieces = Ragged.gather(words.pieces.ids, ends, chosen)
         symbols = Ragged.gather(self.characters.ids, self._character_ends, pieces.ids)
         piece_ends = np.concatenate([[0], np.cumsum(symbols.lengths)])[np.cumsum(pieces.lengths)]
         lengths = np.diff(piece_ends, prepend=0)
-        for is_long, part in ((False, Ragged(symbols.ids, lengths)), (True, pieces)):
-            rows = np.flatnonzero((lengths > _MAX_CHARACTERS) == is_long)
+        for fixed, part in ((False, Ragged(symbols.ids, lengths)), (True, pieces)):
+            rows = np.flatnonzero((lengths > len(WORD_START) + _MAX_CHARACTERS) == fixed)
             rows = rows[np.argsort(part.lengths[rows], kind="stable")]  # similar lengths together
             ends = np.concatenate([[0], np.cumsum(part.lengths)])
             for start in range(0, len(rows), _ROWS):
                 order = rows[start : start + _ROWS]
-                yield Ragged.gather(part.ids, ends, order).matrix(NONE), order
+                yield Ragged.gather(part.ids, ends, order).matrix(NONE), order, fixed
 
     def _find_words(self, texts: Ragged) -> Words:
         """Split texts before each piece that starts a word."""

@@ -13,13 +13,11 @@ from regard.errors import UserError
 from regard.text.key_index import KeyIndex, Keys, random_bits
 from regard.text.lattice import END, Lattice
 from regard.text.ragged import Ragged
-from regard.text.resampling import NONE, Resampler, Words
+from regard.text.resampling import NONE, Ids, Resampler, Words
 from regard.text.tokenizer import SentencePieceTokenizer
 
 _MAX_CHOICES = 4 << 20  # remembered: about 100,000 words, 100 MB
 _BASE = 0x9E3779B97F4A7C15  # of the hash of a sequence of symbols: Σ bits(symbol) · base^(symbols after it)
-
-Ids = NDArray[np.int64]
 
 
 class UnigramSampler(Resampler):
@@ -61,13 +59,13 @@ class UnigramSampler(Resampler):
         self._roots = array("i")
         self._lattice = Lattice()
 
-    def learn(self, symbols: Ids, keys: Keys) -> None:
+    def learn(self, symbols: Ids, keys: Keys, fixed: bool) -> None:
         """Add the segmentations of words to the lattice (forward filtering).
 
         The nodes are the beginnings of a word. The choices of a node are the pieces that a segmentation of this
         beginning can end with, and the probability of a piece is that of all segmentations which end with it.
         """
-        pieces = self._find_pieces(symbols)
+        pieces = symbols[:, :, None] if fixed else self._find_pieces(symbols)
         probabilities = self._last_piece_probabilities(pieces)
         inside = symbols != NONE
         nodes = np.pad(np.cumsum(inside).reshape(inside.shape) + self._lattice.last, ((0, 0), (1, 0)))
