@@ -42,13 +42,12 @@ class PairTask(Task):
     def _read(self, paths: tuple[Path, ...]) -> ParsedCorpus:
         return self.resources.enter_context(closing(Corpus(paths, self.files.languages).read()))
 
-    def sample_pairs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def sample_pairs(self) -> tuple[list[str], list[str]]:
         """Return the sources and the targets of a sample of the training pairs, to train tokenizers on."""
         pairs = sample_texts(self.train_corpus, self.recipe.train.seed)
         if not pairs:
             raise UserError(_no_pairs(self.train_corpus))
-        sources, targets = zip(*pairs, strict=True)
-        return sources, targets
+        return [source for source, _ in pairs], [target for _, target in pairs]
 
     def split(self, tokenizers: TokenizerPair, log: RunLog) -> PairSplit:
         """Tokenise the corpora; without validation files hold out 5 % of the training pairs, at most 1,000."""
