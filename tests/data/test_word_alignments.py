@@ -1,14 +1,17 @@
 """Word alignments as targets for the attention of a guided head."""
 
 from collections.abc import Iterable
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from regard.data import word_alignments
+from regard.data.data_file import DataFile
 from regard.data.parallel_corpus import Corpus
-from regard.data.word_alignments import AlignmentGuide
+from regard.data.word_alignments import AlignmentGuide, read_alignments
 from regard.errors import UserError
 from regard.text.ragged import Ragged
 from regard.text.tokenizer import TokenizerPair
@@ -25,7 +28,8 @@ class Pieces:
 
 def guide(*links: list[tuple[int, int]]) -> AlignmentGuide:
     pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
-    return AlignmentGuide([np.asarray(each, dtype=np.int32).reshape(-1, 2) for each in links], pair, "")
+    ends = np.cumsum([0, *map(len, links)])
+    return AlignmentGuide(np.asarray([*chain.from_iterable(links)], dtype=np.int32).reshape(-1, 2), ends, pair, "")
 
 
 def test_attention_is_shared_by_the_tokens_of_linked_words() -> None:
@@ -53,7 +57,24 @@ def test_alignments_of_lines_that_are_left_out_are_left_out(tmp_path: Path) -> N
     corpus = Corpus((tmp_path / "a", tmp_path / "b")).read()
     pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
     opened = AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
-    assert [each.tolist() for each in opened.links] == [[[0, 0]], [[0, 1], [1, 0]]]
+    assert opened.ends.tolist() == [0, 1, 3] and opened.links.tolist() == [[0, 0], [1, 0], [0, 1]]
     (tmp_path / "links").write_text("0-0\n1-0 0-1\n")
     with pytest.raises(UserError, match="2 lines for 3 pairs"):
         AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
+
+
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_links_read_in_blocks_are_those_of_each_line(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_alignments, "_BLOCK", block)
+    lines = ["0-0 1?2", "", "  3-4\t10-11 ", "12?0\r", "٣-1 999999-7", "5-5"]  # other digits are digits too
+    path = tmp_path / "links"
+    path.write_text("".join(f"{line}\n" for line in lines), newline="")
+    links, ends = word_alignments._read_links(DataFile(path))
+    expected = [gold.possible for gold in read_alignments(path)]
+    assert [set(map(tuple, links[a:b].tolist())) for a, b in pairwise(ends.tolist())] == expected
+    for bad in ("1-", "1-2-3", "a-b", "1234567-0", "-1-2"):
+        path.write_text(f"0-0\n0-1 {bad}\n")
+        with pytest.raises(UserError, match=f"line 2: '{bad}' is not a link"):
+            word_alignments._read_links(DataFile(path))

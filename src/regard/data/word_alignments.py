@@ -1,8 +1,10 @@
 """Word alignments: files with one line of links such as `0-0 1-2` per pair, and targets for guided attention."""
 
-from collections.abc import Sequence
+import re
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,8 @@ from regard.text.vocab import PAD
 from regard.text.words import WordFinder
 
 _MAX_DIGITS = 6  # no sentence has a million words
+_BLOCK = 256  # lines that are parsed at once if all are well formed
+_WELL_FORMED = re.compile(rb"(?:\s|\d{1,6}[-?]\d{1,6}(?=\s))*+")
 Links = set[tuple[int, int]]
 """(source word, target word), counted from 0"""
 
@@ -37,32 +41,55 @@ def read_alignments(path: Path, n: int | None = None) -> list[GoldAlignment]:
 
     With `n`, the file must have exactly n lines.
     """
-    return _parse_alignments(DataFile(path), n)
-
-
-def _parse_alignments(file: DataFile, n: int | None) -> list[GoldAlignment]:
-    path = file.path
     check_input_file(path)
-    rows = []
-    for number, line in enumerate(file.lines(), start=1):
-        sure, possible = Links(), Links()
-        for link in line.decode("utf-8", "replace").split():
-            i, separator, j = link.partition("?" if "?" in link else "-")
-            if not (i.isdecimal() and j.isdecimal() and max(len(i), len(j)) <= _MAX_DIGITS):
-                raise UserError(f"{path}, line {number:,}: '{link}' is not a link; write source-target as in 0-0 1-2")
-            (possible if separator == "?" else sure).add((int(i), int(j)))
-        rows.append(GoldAlignment(sure, possible | sure))
-    if n is not None and len(rows) != n:
-        raise UserError(f"{path} has {len(rows):,} lines for {n:,} pairs; give one line per pair")
+    rows = [_parse_line(line, path, number) for number, line in enumerate(DataFile(path).lines(), start=1)]
+    if n is not None:
+        _check_count(path, len(rows), n)
     return rows
+
+
+def _parse_line(line: bytes, path: Path, number: int) -> GoldAlignment:
+    sure, possible = Links(), Links()
+    for link in line.decode("utf-8", "replace").split():
+        i, separator, j = link.partition("?" if "?" in link else "-")
+        if not (i.isdecimal() and j.isdecimal() and max(len(i), len(j)) <= _MAX_DIGITS):
+            raise UserError(f"{path}, line {number:,}: '{link}' is not a link; write source-target as in 0-0 1-2")
+        (possible if separator == "?" else sure).add((int(i), int(j)))
+    return GoldAlignment(sure, possible | sure)
+
+
+def _check_count(path: Path, n_lines: int, n: int) -> None:
+    if n_lines != n:
+        raise UserError(f"{path} has {n_lines:,} lines for {n:,} pairs; give one line per pair")
+
+
+def _read_links(file: DataFile) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the links of all lines [links, 2], and how many there are up to the end of each line, starting with 0."""
+    links, counts, lines = array("i"), array("q", [0]), file.lines()
+    while block := list(islice(lines, _BLOCK)):
+        content = b"\n".join(block) + b"\n"
+        if _WELL_FORMED.fullmatch(content):
+            content = content.replace(b"?", b"-")
+            counts.extend(map(bytes.count, content.split(b"\n")[:-1], repeat(b"-")))
+            if content.strip():
+                numbers = np.fromstring(content.replace(b"-", b" ").decode(), dtype=np.int32, sep=" ")
+                links.frombytes(numbers.tobytes())
+            continue
+        for number, line in enumerate(block, start=len(counts)):
+            possible = sorted(_parse_line(line, file.path, number).possible)
+            counts.append(len(possible))
+            links.extend(chain.from_iterable(possible))
+    return np.asarray(links).reshape(-1, 2), np.cumsum(counts)
 
 
 @dataclass(frozen=True)
 class AlignmentGuide:
     """The attention that guided alignment teaches: which source tokens each target token of a pair is linked to."""
 
-    links: Sequence[NDArray[np.int32]]
-    """[links, 2] of (source word, target word) for each pair of a store"""
+    links: NDArray[np.int32]
+    """[links, 2] of (source word, target word), for the pairs of a store one after the other"""
+    ends: NDArray[np.int64]
+    """How many links there are up to the end of each pair, starting with 0"""
     tokenizers: TokenizerPair
     fingerprint: str
 
@@ -71,11 +98,13 @@ class AlignmentGuide:
         cls, path: Path, corpus: ParsedCorpus, numbers: NDArray[np.int64], tokenizers: TokenizerPair
     ) -> "AlignmentGuide":
         """Read the alignments of a corpus; `numbers` are the indices of its pairs that are in the store."""
+        check_input_file(path)
         file = DataFile(path)
-        gold = _parse_alignments(file, corpus.report.lines)
-        rows = [gold[corpus.lines[n] - 1].possible for n in numbers]
-        links = [np.asarray(sorted(row), dtype=np.int32).reshape(-1, 2) for row in rows]
-        return cls(links, tokenizers, fingerprint([file], "links"))
+        links, ends = _read_links(file)
+        _check_count(path, len(ends) - 1, corpus.report.lines)
+        used = Ragged.gather(links, ends, np.asarray(corpus.lines)[numbers] - 1)
+        ends = np.concatenate([[0], np.cumsum(used.lengths)])
+        return cls(used.ids, ends, tokenizers, fingerprint([file], "links"))
 
     def __call__(self, rows: NDArray[np.int64], src: Ragged, tgt: Ragged, shape: tuple[int, int, int]) -> Tensor:
         """Return the attention of each target token as [B, T, S] = `shape`.
@@ -84,9 +113,8 @@ class AlignmentGuide:
         are not part of a word, have a row of zeros.
         """
         src_words, tgt_words = _words(self._finders[0], src, shape[0::2]), _words(self._finders[1], tgt, shape[:2])
-        links = [self.links[row] for row in rows.tolist()]
-        pairs = np.repeat(np.arange(len(links)), [len(each) for each in links])
-        i, j = np.concatenate(links).T
+        links = Ragged.gather(self.links, self.ends, rows)
+        pairs, (i, j) = np.repeat(np.arange(len(rows)), links.lengths), links.ids.T
         inside = (i <= src_words.max(1)[pairs]) & (j <= tgt_words.max(1)[pairs])
         # The last row and column are for tokens outside words, whose index is −1, and stay zero.
         linked = np.zeros((shape[0], tgt_words.max() + 2, src_words.max() + 2), dtype=np.float32)
