@@ -47,6 +47,15 @@ def test_updates_equal_torchs_adam_with_clipping() -> None:
         torch.testing.assert_close(mine, other)
 
 
+def test_a_replayed_update_counts_as_a_change_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(5, 3)
+    optimizer = Optimizer(model, OptimConfig())
+    monkeypatch.setattr(optimizer, "_graph", lambda lr: lr)  # like a CUDA graph: torch does not see what it changes
+    before = [parameter._version for parameter in model.parameters()]
+    optimizer.step(1e-2)
+    assert [parameter._version - 1 for parameter in model.parameters()] == before
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_an_update_with_a_gradient_that_is_not_finite_is_skipped_and_counted(bad: float) -> None:
     with_bad, without = nn.Linear(4, 2), nn.Linear(4, 2)

@@ -14,7 +14,7 @@ from regard.text.resampling import NONE, Ids, Resampler, Words
 from regard.text.tokenizer import SentencePieceTokenizer
 
 _VARIANTS = 16  # segmentations of a word; each occurrence of the word uses one of them
-_MAX_REMEMBERED = 1 << 20  # segmentations; about 50 MB
+_MAX_REMEMBERED = 1 << 22  # segmentations; about 100 MB
 _NO_MERGE = 1 << 40  # a rank above all others
 
 
@@ -42,8 +42,8 @@ class BpeDropout(Resampler):
         self.forget()
 
     def sample(self, words: Words, generator: np.random.Generator) -> Ragged:
-        keys = words.keys ^ self._variant_bits[generator.integers(_VARIANTS, size=len(words))]
-        numbers = self._number(words, keys)
+        variants = generator.integers(_VARIANTS, size=len(words))
+        numbers = self._number(words) * _VARIANTS + variants
         return Ragged.gather(np.asarray(self._ids), np.asarray(self._ends), numbers)
 
     def is_full(self) -> bool:
@@ -54,7 +54,10 @@ class BpeDropout(Resampler):
         self._ends = array("q", [0])
 
     def learn(self, symbols: Ids, keys: Keys, fixed: bool) -> None:
-        pieces = symbols if fixed else self.segment(symbols, keys)
+        """Remember all variants of new words: few words at a time take almost as long as many."""
+        pieces = symbols.repeat(_VARIANTS, axis=0)
+        if not fixed:
+            pieces = self.segment(pieces, (keys[:, None] ^ self._variant_bits).ravel())
         lengths = (pieces != NONE).sum(1)
         self._ends.extend((self._ends[-1] + np.cumsum(lengths)).tolist())
         self._ids.frombytes(pieces[pieces != NONE].astype(np.int32).tobytes())

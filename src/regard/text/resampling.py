@@ -83,8 +83,9 @@ class Resampler(ABC):
         The symbols of a word are its characters and bytes as ids or, if they are fixed, the pieces that it keeps.
         """
 
-    def _number(self, words: Words, keys: Keys) -> Ids:
-        """Return the number of each key in the order of `learn`; the words of new keys are learned first."""
+    def _number(self, words: Words) -> Ids:
+        """Return the number of each word in the order of `learn`; new words are learned first."""
+        keys = words.keys
         numbers = self._index.find(keys)
         if not (numbers == NONE).any():
             return numbers

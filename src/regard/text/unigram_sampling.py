@@ -49,7 +49,7 @@ class UnigramSampler(Resampler):
         self.forget()
 
     def sample(self, words: Words, generator: np.random.Generator) -> Ragged:
-        numbers = self._number(words, words.keys)
+        numbers = self._number(words)
         return self._lattice.walk(np.asarray(self._roots)[numbers], generator)
 
     def is_full(self) -> bool:

@@ -82,9 +82,12 @@ class Optimizer:
 
     def step(self, lr: float) -> Tensor:
         """Update the weights and return the gradient's norm before clipping."""
-        if self._graph:
-            return self._graph(torch.full((), lr, device=self.skipped.device))
-        return self._update(lr)
+        if self._graph is None:
+            return self._update(lr)
+        norm = self._graph(torch.full((), lr, device=self.skipped.device))
+        # A replayed graph does not count as a change of the weights, but copies of them must be renewed.
+        torch.autograd.graph.increment_version(self.parameters)
+        return norm
 
     def _update(self, lr: float | Tensor) -> Tensor:
         for group in self.adam.param_groups:
