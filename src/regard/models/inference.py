@@ -5,6 +5,7 @@ from typing import TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.attention import SelfAttention
@@ -21,19 +22,26 @@ _COPIES: "WeakKeyDictionary[nn.Module, dict[torch.dtype, tuple[int, nn.Module]]]
 
 
 class PackedLinear(nn.Module):
-    """φ(W x + b) on a CPU by oneDNN, with W laid out for its kernels; φ is GELU or nothing."""
+    """φ(W x + b) on a CPU by oneDNN, with W laid out for its kernels; φ is GELU or nothing.
+
+    One or two rows are limited by reading W, which oneDNN does more slowly than a plain product.
+    """
 
     def __init__(self, linear: nn.Linear, gelu: bool = False) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.gelu = gelu
+        self.weight = linear.weight.detach()
         self.bias = None if linear.bias is None else linear.bias.detach()
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().contiguous(), None)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous(), None)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.numel() <= 2 * self.in_features:
+            y = F.linear(x, self.weight, self.bias)
+            return F.gelu(y) if self.gelu else y
         activation, algorithm = ("gelu", "none") if self.gelu else ("none", "")
-        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, activation, [], algorithm)
-        return y
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, activation, [], algorithm)
+        return product
 
 
 def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
@@ -58,6 +66,12 @@ def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
         before = copies[dtype][1] if dtype in copies and on_gpu else None
         copies[dtype] = version, _refreshed(before, _make_copy(model, dtype, on_gpu))
     return copies[dtype][1]  # type: ignore[return-value]
+
+
+def weights_changed(model: nn.Module) -> None:
+    """Let copies of the model be brought up to date; torch does not count changes that CUDA graphs make."""
+    for dtype, (_, made) in _COPIES.get(model, {}).items():
+        _COPIES[model][dtype] = -1, made
 
 
 @torch.no_grad()
