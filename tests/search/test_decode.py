@@ -178,6 +178,14 @@ def test_sentences_that_wait_for_a_slot_give_the_same(config: DecodeConfig, n_sl
     assert_same_hypotheses(decode(model, batch, config, prefixes, n_slots=n_slots), with_prefixes)
 
 
+@searches_and_sampling
+def test_short_sentences_after_a_long_one_give_the_same(config: DecodeConfig) -> None:
+    """When the long one is done, its slot stays for a while, but there is room for short ones only."""
+    batch, model = collate_sources([[7] * 12, *([6 + i % 30, 20] for i in range(60))]), tiny_model(1)
+    config = config.model_copy(update={"max_len": None, "min_len": 0})
+    assert_same_hypotheses(decode(model, batch, config, n_slots=9), decode(model, batch, config))
+
+
 def test_a_table_decodes_one_group_of_slots_after_the_other() -> None:
     model, batch = lecture_example(), collate_sources([[6]] * 5)
     config = DecodeConfig(beam=2, length_penalty=0.0, min_len=3)

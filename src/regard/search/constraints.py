@@ -67,7 +67,7 @@ class NoRepeatNgram:
         ngrams = tokens[:, 1:].unfold(1, self.n, 1)  # [R, T − n, n]
         ends = torch.arange(self.n + 1, n_tokens + 1, device=tokens.device)  # tokens up to the end of each n-gram
         tail = lengths[:, None] - self.n + 1 + torch.arange(self.n - 1, device=tokens.device)  # the last n − 1 tokens
-        last = tokens.gather(1, tail.clamp(min=0))
+        last = tokens.gather(1, tail.clamp(0, n_tokens - 1))
         repeats = (ngrams[:, :, :-1] == last[:, None]).all(-1) & (ends <= lengths[:, None])
         # PAD is suppressed anyway, so it stands for "nothing".
         return log_probs.scatter_(1, torch.where(repeats, ngrams[:, :, -1], PAD), -torch.inf)

@@ -124,8 +124,12 @@ class Slots(Generic[S]):
 
 
 def append_in_place(tokens: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
-    """Write ids [N, k] at position lengths [N] of tokens [N, k, T]."""
-    return tokens.scatter_(2, lengths[:, None, None].expand(*ids.shape, 1), ids[:, :, None])
+    """Write ids [N, k] at position lengths [N] of tokens [N, k, T].
+
+    A sentence that has been collected may be longer than T, if only shorter ones are left; it may write anywhere.
+    """
+    at = lengths.clamp(max=tokens.shape[2] - 1)
+    return tokens.scatter_(2, at[:, None, None].expand(*ids.shape, 1), ids[:, :, None])
 
 
 def append_tokens(tokens: Tensor, parents: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
