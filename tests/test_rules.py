@@ -15,7 +15,7 @@ SOURCES = sorted((ROOT / "src" / "regard").rglob("*.py"))
 
 # A module may import from layers above its own and from its own package; the longest matching name decides.
 LAYERS = [
-    {"errors", "__init__"},
+    {"errors", "threads", "__init__"},
     {"paths"},
     {"config", "files", "memory"},
     {"verified_files"},

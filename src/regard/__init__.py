@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
+from regard.threads import wait_passively
 
 if TYPE_CHECKING:
     from regard import models
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from regard.train.recipe import load_recipe
     from regard.train.train_model import train_model
     from regard.visualize.picture import draw_attention
+
+wait_passively()
 
 __version__ = "0.1.0"
 __all__ = [

@@ -3,7 +3,6 @@
 A mistake of the user ends in one line on standard error and exit code 2.
 """
 
-import os
 import re
 import signal
 import sys
@@ -14,10 +13,6 @@ import typer
 from regard import __version__
 from regard.cli.output import CLOSED_PIPE, discard_output, prepare_streams, print_line, print_warning
 from regard.errors import UserError
-
-# OpenMP threads spin while they wait. When another program also needs the cores, this makes torch up to 15 times
-# slower on two of them; letting the threads sleep costs almost nothing. Must be set before torch is imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # The base class of every error that Typer's parser raises. Typer exports only this subclass of it.
 UsageError: Any = typer.BadParameter.__base__

@@ -26,6 +26,7 @@ from regard.search.protocols import Hypothesis
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS, EOS, PAD, SPECIALS
+from regard.threads import limit_threads
 
 if hasattr(os, "register_at_fork"):
     # A forked child would wait for ever for OpenMP threads that only its parent has; with one thread it needs none.
@@ -264,7 +265,11 @@ def as_text(source: Input) -> str:
 
 
 def device_named(name: str | None) -> torch.device:
-    """Return the device of that name, after a check that it works; without a name, a GPU if there is any."""
+    """Return the device of that name, after a check that it works; without a name, a GPU if there is any.
+
+    Limits torch's threads to the cores that it may use.
+    """
+    limit_threads()
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
