@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data import resampled_pairs
 from regard.data.batch import PADDED_LENGTHS, Batch, collate, padded_length
 from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition, rows_for
 from regard.data.pair_store import pair_store_from
 from regard.text.bpe_dropout import BpeDropout
 from regard.text.ragged import Ragged
 from regard.text.tokenizer import TokenizerConfig, train_tokenizer
+from regard.text.vocab import EOS, PAD
 
 N = 500
 
@@ -68,7 +70,9 @@ def test_the_stream_can_be_started_at_any_position() -> None:
         assert same(take(batches().stream(position), 20), whole[cut : cut + 20])
 
 
-def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
+@pytest.mark.parametrize("max_tokens", [0, 1 << 25])
+def test_bpe_dropout_is_a_function_of_seed_epoch_and_position(max_tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampled_pairs, "_MAX_TOKENS", max_tokens)  # 0: the corpus does not fit into memory
     text = ["the green witch arrived", "the cat sees the green witch"] * 50
     tokenizer = train_tokenizer(text, TokenizerConfig(vocab_size=320))
     dropout = BpeDropout(tokenizer, 0.3)
@@ -85,6 +89,24 @@ def test_bpe_dropout_is_a_function_of_seed_epoch_and_position() -> None:
     assert any(
         a[1].shape != b[1].shape or not torch.equal(a[1], b[1]) for a, b in zip(stream(1, 0), plain, strict=True)
     )
+
+
+def test_batches_are_planned_by_the_lengths_after_bpe_dropout() -> None:
+    text = [" ".join(["the green witch arrived"] * (1 + i % 7)) for i in range(200)]
+    tokenizer = train_tokenizer(text, TokenizerConfig(vocab_size=290))
+    dropout, budget = BpeDropout(tokenizer, 0.5), 256
+    store = pair_store_from(tokenizer.encode(text), tokenizer.encode(text))
+    stream = PairBatches(store, np.arange(200), BatchConfig(tokens=budget), 1, (dropout, dropout))
+    for epoch in (0, 1):
+        seen = []
+        for index, rows in enumerate(stream.plan(epoch)):
+            batch = stream.batch(epoch, index)
+            assert batch.src.numel() <= budget and batch.tgt_in.numel() <= budget
+            decoded = tokenizer.decode([i for i in batch.src[0].tolist() if i not in (PAD, EOS)])
+            assert decoded == text[rows[0]]
+            seen += rows.tolist()
+        assert sorted(seen) == list(range(200))
+    assert not np.array_equal(*(stream._texts(np.arange(200), epoch, 0)[0].ids[:50] for epoch in (0, 1)))
 
 
 def test_batches_can_use_another_collate_function() -> None:

@@ -7,9 +7,11 @@ shapes occur.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +21,7 @@ from pydantic import Field
 from regard.config import Config
 from regard.data.batch import Batch, collate, padded_length, padded_lengths
 from regard.data.pair_store import PairStore
+from regard.data.resampled_pairs import Resample, ResampledPairs
 from regard.data.word_alignments import AlignmentGuide
 from regard.text.ragged import Ragged
 
@@ -34,8 +37,6 @@ class BatchConfig(Config):
     """Threads that prepare batches in advance; the order of batches does not depend on it."""
 
 
-Resample = Callable[[Ragged, int], Ragged]
-"""(sequences of ids, seed) → the same texts in another random segmentation"""
 Collate = Callable[[Ragged, Ragged, int | None], Batch]
 
 
@@ -72,11 +73,12 @@ class Batches(ABC):
         """Make the batch for one entry of the plan; called from several threads at once."""
 
     def plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        if epoch not in self._plans:
+        order = self._plans.get(epoch)
+        if order is None:
             order = self._plan(epoch)
             self._plans.clear()  # one epoch at a time is enough
             self._plans[epoch] = order
-        return self._plans[epoch]
+        return order
 
     def batch(self, epoch: int, index: int) -> Batch:
         return self._collate(self.plan(epoch)[index], epoch, index)
@@ -84,12 +86,13 @@ class Batches(ABC):
     def stream(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, Batch]]:
         """Yield every batch from `start` on with the position that follows it, without end."""
         if self.config.workers == 0:
-            yield from ((after, self._collate(*work)) for after, work in self._schedule(start))
+            plans = map(self.plan, count(start.epoch))
+            yield from ((after, self._collate(*work)) for after, work in _schedule(start, plans))
             return
         with ThreadPoolExecutor(self.config.workers) as pool:
             pending: deque[tuple[StreamPosition, Future[Batch]]] = deque()
             try:
-                for after, work in self._schedule(start):
+                for after, work in _schedule(start, self._plans_ahead(start.epoch, pool)):
                     pending.append((after, pool.submit(self._collate, *work)))
                     if len(pending) > 4 * self.config.workers:
                         position, future = pending.popleft()
@@ -98,16 +101,26 @@ class Batches(ABC):
                 for _, future in pending:
                     future.cancel()
 
-    def _schedule(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, tuple[NDArray[np.int64], int, int]]]:
-        """Yield the position after each batch and the arguments of `_collate` for it."""
-        epoch, index = start
-        while True:
-            order = self.plan(epoch)
-            while index < len(order):
-                after = StreamPosition(epoch, index + 1) if index + 1 < len(order) else StreamPosition(epoch + 1, 0)
-                yield after, (order[index], epoch, index)
-                index += 1
-            epoch, index = epoch + 1, 0
+    def _plans_ahead(self, epoch: int, pool: Executor) -> Iterator[list[NDArray[np.int64]]]:
+        """Yield the plans from an epoch on; the next one is always made in advance."""
+        plan = pool.submit(self.plan, epoch)
+        for following in count(epoch + 1):
+            order = plan.result()
+            plan = pool.submit(self.plan, following)
+            yield order
+
+
+def _schedule(
+    start: StreamPosition, plans: Iterable[list[NDArray[np.int64]]]
+) -> Iterator[tuple[StreamPosition, tuple[NDArray[np.int64], int, int]]]:
+    """Yield the position after each batch and the arguments of `_collate` for it."""
+    epoch, index = start
+    for order in plans:
+        while index < len(order):
+            after = StreamPosition(epoch, index + 1) if index + 1 < len(order) else StreamPosition(epoch + 1, 0)
+            yield after, (order[index], epoch, index)
+            index += 1
+        epoch, index = epoch + 1, 0
 
 
 class Store(Protocol):
@@ -140,7 +153,7 @@ class PairBatches(RowBatches):
 
     store: PairStore
     resample: tuple[Resample, Resample] | None = None
-    """Draw other segmentations of source and target, as in BPE-dropout"""
+    """Draw other segmentations of source and target in each epoch, as in BPE-dropout"""
     collate: Collate = collate
     guide: AlignmentGuide | None = None
     """Adds the attention that guided alignment teaches"""
@@ -151,17 +164,26 @@ class PairBatches(RowBatches):
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         """Return the rows of the store in each batch."""
-        src, tgt = self.store.lengths()
+        store = self._resampled.epoch(epoch) if self._resampled and self._resampled.fits else self.store
+        src, tgt = store.lengths()
         lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
         order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
         return [self.rows[batch] for batch in order]
 
+    @cached_property
+    def _resampled(self) -> ResampledPairs | None:
+        return ResampledPairs(self.store, self.resample, self.seed) if self.resample else None
+
+    def _texts(self, rows: NDArray[np.int64], epoch: int, index: int) -> tuple[Ragged, Ragged]:
+        """Return the sources and targets of a batch, segmented for this epoch."""
+        resampled, store = self._resampled, self.store
+        if resampled and resampled.fits:
+            store = resampled.epoch(epoch)
+        src, tgt = store.src(rows), store.tgt(rows)
+        return resampled.sample(src, tgt, epoch, index) if resampled and not resampled.fits else (src, tgt)
+
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
-        src, tgt = self.store.src(rows), self.store.tgt(rows)
-        if self.resample:
-            seeds = np.random.SeedSequence([self.seed, epoch, index]).generate_state(2).tolist()
-            src = self.resample[0](src, seeds[0])
-            tgt = self.resample[1](tgt, seeds[1])
+        src, tgt = self._texts(rows, epoch, index)
         width = padded_length(int(max(src.lengths.max(), tgt.lengths.max())) + 1)
         batch = self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
         if self.guide is None:

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, collate
-from regard.data.batch_order import PairBatches, Resample, plan
+from regard.data.batch_order import PairBatches, plan
 from regard.data.pair_store import PairStore
+from regard.data.resampled_pairs import Resample
 from regard.data.word_alignments import AlignmentGuide
 from regard.evaluate.validation import GenerationValidator
 from regard.models import Model
