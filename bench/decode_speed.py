@@ -81,8 +81,20 @@ def systems(args: argparse.Namespace, device: torch.device) -> dict[str, Decode]
     return decoders
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+def medians(args: argparse.Namespace, device: torch.device, n: int, beam: int) -> dict[str, float]:
+    """Return the seconds that each system takes for n sentences: the median of several rounds, in turns."""
+    generator = torch.Generator().manual_seed(1)
+    sources = torch.randint(len(SPECIALS), args.vocab, (n, 23), generator=generator).tolist()
+    batch = collate_sources(sources).to(device)
+    times: dict[str, list[float]] = {name: [] for name in args.systems}
+    for _ in range(args.rounds + 2):  # the first two warm up
+        for name, run in args.systems.items():
+            times[name].append(seconds(lambda r=run: r(batch, beam), device))  # type: ignore[misc]
+    return {name: statistics.median(each[2:]) for name, each in times.items()}
+
+
+def arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the command line; what is not given depends on the device."""
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--vocab", type=int)
@@ -90,34 +102,32 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    on_gpu = device.type == "cuda"
+    on_gpu = torch.cuda.is_available()
+    args.device = torch.device("cuda" if on_gpu else "cpu")
     args.vocab, args.tokens = args.vocab or (37_000 if on_gpu else 8_000), 32 if on_gpu else 20
-    counts = [int(n) for n in (args.sentences or ("1,64,512" if on_gpu else "1,32")).split(",")]
+    args.counts = [int(n) for n in (args.sentences or ("1,64,512" if on_gpu else "1,32")).split(",")]
     torch.set_num_threads(args.threads)
-    generator = torch.Generator().manual_seed(1)
-    sources = torch.randint(len(SPECIALS), args.vocab, (max(counts), 23), generator=generator).tolist()
-    decoders = systems(args, device)
+    args.systems = systems(args, args.device)
+    return args
+
+
+def main() -> None:
+    args = arguments(argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None))
+    on_gpu = args.device.type == "cuda"
     size = f"{args.layers}+{args.layers} layers, {args.width} wide, vocabulary {args.vocab:,}"
     print(f"decoding, {size}, {args.tokens} tokens, {'GPU' if on_gpu else f'{args.threads} threads'}")
-    names = "".join(f"{name:>25}" for name in decoders)
-    print(f"{'sentences':>10}{'beam':>6}{names}")
-    for n in counts:
-        batch = collate_sources(sources[:n]).to(device)
+    print(f"{'sentences':>10}{'beam':>6}{''.join(f'{name:>25}' for name in args.systems)}")
+    for n in args.counts:
         for beam in (1, 5):
-            times: dict[str, list[float]] = {name: [] for name in decoders}
-            for _ in range(args.rounds + 2):  # the first two warm up
-                for name, run in decoders.items():
-                    times[name].append(seconds(lambda r=run, b=batch, k=beam: r(b, k), device))  # type: ignore[misc]
-            medians = {name: statistics.median(each[2:]) for name, each in times.items()}
-            cells = [_cell(name, medians, args.tokens, on_gpu) for name in decoders]
+            times = medians(args, args.device, n, beam)
+            cells = [_cell(name, times, args.tokens, on_gpu) for name in times]
             print(f"{n:10}{beam:6}{''.join(cells)}", flush=True)
 
 
-def _cell(name: str, medians: dict[str, float], n_tokens: int, on_gpu: bool) -> str:
+def _cell(name: str, times: dict[str, float], n_tokens: int, on_gpu: bool) -> str:
     """Milliseconds in total, on a GPU per token, and how many times as fast as Hugging Face"""
-    time_text = f"{medians[name] / n_tokens * 1000:.3f} ms/token" if on_gpu else f"{medians[name] * 1000:.0f} ms"
-    ratio = "" if name == "Hugging Face" else f" {medians['Hugging Face'] / medians[name]:.2f} ×"
+    time_text = f"{times[name] / n_tokens * 1000:.3f} ms/token" if on_gpu else f"{times[name] * 1000:.0f} ms"
+    ratio = "" if name == "Hugging Face" else f" {times['Hugging Face'] / times[name]:.2f} ×"
     return f"{time_text + ratio:>25}"
 
 

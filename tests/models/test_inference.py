@@ -4,7 +4,7 @@ import torch
 
 from regard.data.batch import collate_sources
 from regard.models import build
-from regard.models.inference import PackedLinear, inference_copy, weights_changed
+from regard.models.inference import PackedLinear, inference_copy
 from regard.search.decode import DecodeConfig, decode
 from tests.conftest import VOCAB, tiny_model
 from tests.search.cases import SOURCES, assert_same_hypotheses
@@ -40,10 +40,6 @@ def test_a_copy_follows_the_weights() -> None:
     after = decode(inference_copy(model), batch, DecodeConfig())
     assert_same_hypotheses(after, decode(model, batch, DecodeConfig()))
     assert [h.ids for [h] in after] != [h.ids for [h] in before]
-    for parameter in model.parameters():
-        parameter.data.neg_()  # a change that torch does not count
-    weights_changed(model)
-    assert_same_hypotheses(decode(inference_copy(model), batch, DecodeConfig()), decode(model, batch, DecodeConfig()))
 
 
 def test_a_narrow_model_on_a_cpu_is_not_copied_unless_the_type_differs() -> None:

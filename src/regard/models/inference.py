@@ -68,12 +68,6 @@ def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
     return copies[dtype][1]  # type: ignore[return-value]
 
 
-def weights_changed(model: nn.Module) -> None:
-    """Let copies of the model be brought up to date; torch does not count changes that CUDA graphs make."""
-    for dtype, (_, made) in _COPIES.get(model, {}).items():
-        _COPIES[model][dtype] = -1, made
-
-
 @torch.no_grad()
 def _make_copy(model: nn.Module, dtype: torch.dtype, on_gpu: bool) -> nn.Module:
     made = copy.deepcopy(model).to(dtype).eval().requires_grad_(False)

@@ -22,7 +22,6 @@ from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
 from regard.memory import OutOfMemoryCaught
 from regard.models import Model
-from regard.models.inference import weights_changed
 from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
@@ -142,7 +141,6 @@ class Trainer:
         """Validate the weights, or their moving average if there is one."""
         if self.ema:
             self.ema.swap()
-        weights_changed(self.model)
         try:
             # Each step of decoding has another shape: compiling for them would take longer than it saves.
             with self.gradients.determinism(), torch.compiler.set_stance("force_eager"):
