@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.files import write_atomically
+from regard.memory import OutOfMemoryCaught, release_memory
 from regard.nn.attention import Heads, SelfAttention
 from regard.nn.mixers import LinearAttention, StateSpace
 from regard.nn.recurrent import Recurrent
@@ -81,7 +82,9 @@ class ScalingCurve:
 
 
 def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: str | None = None) -> list[ScalingCurve]:
-    """Measure every layer. Lengths for which a layer would need more than its share of the time are left out."""
+    """Measure every layer. Lengths for which a layer would need more than its share of the time, or more memory than
+    there is, are left out.
+    """
     torch_device, curves = device_named(device), []
     share = max_seconds / len(LAYERS)
     for name, make in LAYERS.items():
@@ -89,7 +92,11 @@ def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: s
         layer, curve = make().to(torch_device), ScalingCurve(name, torch_device.type)
         started = time.perf_counter()
         for length in lengths:
-            seconds, memory = _measure(layer, length, torch_device, share / 4)
+            with OutOfMemoryCaught() as full:
+                seconds, memory = _measure(layer, length, torch_device, share / 4)
+            if full:
+                release_memory()
+                break
             curve.lengths.append(length)
             curve.seconds.append(seconds)
             curve.memory.append(memory)
