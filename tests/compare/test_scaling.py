@@ -43,10 +43,10 @@ def test_every_layer_is_causal_and_keeps_the_shape() -> None:
 
 
 def test_memory_of_plain_attention_grows_quadratically_and_of_the_others_linearly(tmp_path: Path) -> None:
-    curves = measure_scaling([128, 256, 512], max_seconds=20, device="cpu")
+    curves = measure_scaling([256, 512, 1024], max_seconds=20, device="cpu")
     by_name = {curve.name: curve for curve in curves}
     assert by_name.keys() == LAYERS.keys()
-    assert all(curve.lengths[:2] == [128, 256] and min(curve.seconds) > 0 for curve in curves)
+    assert all(curve.lengths[:2] == [256, 512] and min(curve.seconds) > 0 for curve in curves)
     plain = by_name["attention, plain"]
     assert plain.time_exponent is not None and plain.time_exponent > 0
     assert plain.memory_exponent is not None and 1.6 < plain.memory_exponent < 2.1

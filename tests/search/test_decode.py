@@ -243,3 +243,26 @@ def test_steps_as_cuda_graphs_give_the_same(config: DecodeConfig, n_slots: int) 
     expected = decode(model, batch, config)
     on_gpu = decode(model.cuda(), batch.to(torch.device("cuda")), config, n_slots=n_slots)
     assert_same_hypotheses(on_gpu, expected)
+
+
+class Counter:
+    """Counts how often it is called, and stops the search of sentence 1 at the third call."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval, self.n_calls = interval, 0
+
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        self.n_calls += 1
+        return step.sentences == 1 if self.n_calls == 3 else None
+
+
+@pytest.mark.parametrize("interval", [1, 4])
+def test_an_observer_is_called_at_its_interval_and_can_stop_a_sentence(
+    interval: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch, config = tiny_model(1), collate_sources(SOURCES), DecodeConfig(beam=3, min_len=20, max_len=20)
+    monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(BufferedSteps()))
+    counter = Counter(interval)
+    results = decode(model, batch, config, observer=counter)
+    assert counter.n_calls == -(-21 // interval)
+    assert [len(row) for row in results] == [1, 0, 1, 1, 1]

@@ -99,7 +99,10 @@ class SearchStep:
 
 
 class StepObserver(Protocol):
-    """Called at every step of a search; can end the search of some sentences."""
+    """Called at every step of a search; can end the search of some sentences.
+
+    An observer with an attribute `interval` may be called less often, but at least once in so many steps.
+    """
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         """Return [N] bool, True for sentences to stop searching; None: continue with all."""
@@ -114,5 +117,14 @@ class RenumberedObserver:
     numbers: Tensor
     """Number of each sentence, as the observer counts"""
 
+    @property
+    def interval(self) -> int:
+        return observing_interval(self.observer)
+
     def __call__(self, step: SearchStep) -> Tensor | None:
         return self.observer(replace(step, sentences=self.numbers.to(step.sentences.device)[step.sentences]))
+
+
+def observing_interval(observer: StepObserver) -> int:
+    """Return the number of steps after which an observer must be called."""
+    return getattr(observer, "interval", 1)

@@ -15,7 +15,16 @@ from regard.nn.constants import numbers
 from regard.search.constraints import Constraints
 from regard.search.graphs import StepGraphs
 from regard.search.nested import take_sentences
-from regard.search.protocols import FixedState, Hypothesis, LogitStepper, S, SearchStep, StepObserver, Stepper
+from regard.search.protocols import (
+    FixedState,
+    Hypothesis,
+    LogitStepper,
+    S,
+    SearchStep,
+    StepObserver,
+    Stepper,
+    observing_interval,
+)
 from regard.search.slots import Slots
 
 _CPU_ROOM = 16  # positions are added in this number, so that attention reads few entries in vain
@@ -153,8 +162,10 @@ class Search(Generic[S]):
 
     @property
     def _n_steps(self) -> int:
-        """Steps between two looks at what is done; an observer sees every step."""
-        return _GPU_STEPS if self.graphs is not None and self.observer is None else 1
+        """Steps between two looks at what is done; an observer sees every step, unless it needs fewer."""
+        if self.graphs is None:
+            return 1
+        return _GPU_STEPS if self.observer is None else min(_GPU_STEPS, observing_interval(self.observer))
 
     def _advance(self, slots: Slots[S]) -> Slots[S]:
         n_steps = min(self._n_steps, self._most_remaining())

@@ -15,6 +15,8 @@ from regard.search.search_tree import SearchTree
 from regard.serve.batch_queue import QueuedJob
 from regard.serve.registry import ServedModel
 
+_CANCEL_INTERVAL = 4  # steps after which a search may notice that it is cancelled
+
 Report = Callable[[str], None]
 """Called with new text from the worker's thread"""
 
@@ -60,6 +62,7 @@ class BatchObserver:
         self.tokenizer = translator.tgt_tokenizer
         self.stopped: set[int] = set()
         self.trees = {i: SearchTree(beam, alpha=0.0) for i, queued in enumerate(batch) if queued.job.report}
+        self.interval = 1 if self.trees else _CANCEL_INTERVAL
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         sentences = step.sentences.tolist()
