@@ -257,12 +257,14 @@ class Counter:
 
 
 @pytest.mark.parametrize("interval", [1, 4])
+@pytest.mark.parametrize("captured", [False, True])
 def test_an_observer_is_called_at_its_interval_and_can_stop_a_sentence(
-    interval: int, monkeypatch: pytest.MonkeyPatch
+    interval: int, captured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, batch, config = tiny_model(1), collate_sources(SOURCES), DecodeConfig(beam=3, min_len=20, max_len=20)
-    monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(BufferedSteps()))
+    model, batch, config = tiny_model(1), collate_sources(SOURCES), DecodeConfig(beam=3, min_len=19, max_len=19)
+    if captured:
+        monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(BufferedSteps()))
     counter = Counter(interval)
     results = decode(model, batch, config, observer=counter)
-    assert counter.n_calls == -(-21 // interval)
+    assert counter.n_calls == 20 // interval
     assert [len(row) for row in results] == [1, 0, 1, 1, 1]

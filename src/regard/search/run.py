@@ -94,6 +94,8 @@ class Search(Generic[S]):
         results: list[list[Hypothesis]] = [[] for _ in range(n)]
         self._waiting = deque(range(n))
         self._limits = self.sentences.limits.cpu().numpy()
+        self._n_done = 0
+        """Steps so far"""
         slots = self._start()
         while (self._numbers >= 0).any():
             slots = self._advance(self._with_room(slots))
@@ -106,7 +108,7 @@ class Search(Generic[S]):
 
     def step(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep | None]:
         """Let the model read the last token of every hypothesis, and extend the hypotheses."""
-        ids, observed = slots.last.flatten(), self.observer is not None
+        ids, observed = slots.last.flatten(), self._is_observed
         if isinstance(self.model, LogitStepper):
             (logits, log_sums), state = self.model.step_logits(slots.state, ids)
             return self.rule.advance(replace(slots, state=state), logits, log_sums, observed)
@@ -172,9 +174,17 @@ class Search(Generic[S]):
         for _ in range(n_steps):
             slots, step = self.step(slots) if self.graphs is None else self.graphs.step(self.step, self._key, slots)
         self._lengths += n_steps
+        self._n_done += n_steps
         if self.observer is None or step is None:
             return slots
         return self._observe(slots, step, self.observer)
+
+    @property
+    def _is_observed(self) -> bool:
+        """Whether the observer sees the next step; a captured step is always described."""
+        if self.observer is None or self.graphs is not None:
+            return self.observer is not None
+        return (self._n_done + 1) % observing_interval(self.observer) == 0
 
     def _most_remaining(self) -> int:
         """Return the number of steps after which every sentence has reached its maximum length."""
