@@ -298,7 +298,7 @@ def tune() -> None:
         out.backward(out)
 
     for run, module, names, values in (
-        (residual, residual_norm, ("_TILE", "_BACKWARD_TILE", "_WARPS", "_PROGRAMS"), RESIDUAL_TILES),
+        (residual, residual_norm, ("_BACKWARD_TILE", "_BACKWARD_WARPS", "_PROGRAMS"), RESIDUAL_TILES),
         (
             loss,
             cross_entropy,
@@ -321,16 +321,12 @@ def tune() -> None:
 
 
 RESIDUAL_TILES = (
-    (4096, 4096, 4, 528),
-    (2048, 2048, 4, 528),
-    (2048, 2048, 4, 1056),
-    (1024, 1024, 2, 1056),
-    (1024, 1024, 2, 2112),
-    (1024, 1024, 4, 1056),
-    (8192, 4096, 8, 264),
-    (8192, 4096, 8, 528),
-    (512, 512, 1, 2112),
-    (512, 512, 2, 2112),
+    (2048, 4, 528),
+    (1024, 2, 1056),
+    (1024, 2, 2112),
+    (512, 1, 2112),
+    (512, 2, 2112),
+    (512, 2, 4224),
 )
 
 

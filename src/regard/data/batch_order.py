@@ -7,7 +7,7 @@ shapes occur.
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -83,7 +83,7 @@ class Batches(ABC):
     def batch(self, epoch: int, index: int) -> Batch:
         return self._collate(self.plan(epoch)[index], epoch, index)
 
-    def stream(self, start: StreamPosition) -> Iterator[tuple[StreamPosition, Batch]]:
+    def stream(self, start: StreamPosition) -> Generator[tuple[StreamPosition, Batch], None, None]:
         """Yield every batch from `start` on with the position that follows it, without end."""
         if self.config.workers == 0:
             plans = map(self.plan, count(start.epoch))
@@ -98,8 +98,7 @@ class Batches(ABC):
                         position, future = pending.popleft()
                         yield position, future.result()
             finally:
-                for _, future in pending:
-                    future.cancel()
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _plans_ahead(self, epoch: int, pool: Executor) -> Iterator[list[NDArray[np.int64]]]:
         """Yield the plans from an epoch on; the next one is always made in advance."""

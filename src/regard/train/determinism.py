@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch.backends import cudnn
 from torch.utils import deterministic
@@ -28,6 +29,17 @@ def prepare_cublas() -> None:
             "in the environment before"
         )
     os.environ[_CUBLAS_VARIABLE] = _CUBLAS_SETTINGS[0]
+
+
+def seed_dropout(device: torch.device, *numbers: int) -> None:
+    """Seed the random numbers of a device with a function of `numbers`.
+
+    torch.manual_seed would seed all kinds of devices; for those not in use it keeps a stack trace in memory each time.
+    """
+    seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 @contextmanager

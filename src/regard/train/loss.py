@@ -57,8 +57,8 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         logits, targets, log_sum = ctx.saved_tensors
-        z = _at_least_float32(logits)
-        z = z.clone() if z is logits and logits.is_leaf else z
+        z = _at_least_float32(logits.detach())
+        z = z.clone() if logits.is_leaf and z.dtype == logits.dtype else z
         scale = gradients[0][..., None]
         d = z.sub_(log_sum[..., None]).exp_().sub_(ctx.smoothing / z.shape[-1]).mul_(scale)
         d.scatter_add_(-1, targets[..., None], (ctx.smoothing - 1) * scale)

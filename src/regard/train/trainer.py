@@ -7,11 +7,11 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
@@ -26,6 +26,7 @@ from regard.models.weights import load_weights, weights_of
 from regard.text.vocab import PAD
 from regard.train.average import AVERAGED, WEIGHTS
 from regard.train.checkpoint import Checkpoint, Checkpoints, read_newest
+from regard.train.determinism import seed_dropout
 from regard.train.gradients import GradientConfig, Gradients
 from regard.train.log import RunLog
 from regard.train.meter import Meter
@@ -92,8 +93,12 @@ class Trainer:
         """Train from `progress` to the end. On a signal, save a checkpoint and raise Stopped."""
         config = self.config
         self.model.train()
-        stream = self.batches.stream(StreamPosition(progress.epoch, progress.batch))
-        with self.gradients.determinism(), stop_signals() as stop, self.log.progress(progress.step, config.steps):
+        with (
+            closing(self.batches.stream(StreamPosition(progress.epoch, progress.batch))) as stream,
+            self.gradients.determinism(),
+            stop_signals() as stop,
+            self.log.progress(progress.step, config.steps),
+        ):
             self.meter.restart()
             self._saved_at = self._reported_at = time.monotonic()
             first = progress.step + 1
@@ -198,7 +203,7 @@ class Trainer:
             with OutOfMemoryCaught() as full:
                 self.gradients.prepare(progress.parts)
                 # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
-                torch.manual_seed(int(np.random.SeedSequence([config.seed, step]).generate_state(1)[0]))
+                seed_dropout(self.device, config.seed, step)
                 nll = self.gradients.compute(batches, 1.0 / max(1, tokens), progress.parts)
                 norm = self.optimizer.step(lr)
             if not full:

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_PROGRAMS = 528
+_PROGRAMS = 1056
 
 
 @triton.jit(do_not_specialize=["n_rows"])

@@ -15,9 +15,10 @@ from regard.nn.kernels.column_sums import column_sums
 
 _TILE = 4096
 """Numbers that a program of the forward pass processes at a time"""
-_BACKWARD_TILE = 2048
 _WARPS = 4
-_PROGRAMS = 528
+_BACKWARD_TILE = 512
+_BACKWARD_WARPS = 2
+_PROGRAMS = 2112
 """Most programs of the backward pass, each of which sums the weights' gradients over its rows"""
 
 
@@ -125,9 +126,9 @@ def _dropout_kernel(x, out, seed, place, threshold, keep, n, BLOCK: tl.constexpr
     tl.store(out + at, value.to(out.dtype.element_ty), mask=at < n)
 
 
-def _tile(width: int, size: int) -> dict[str, int]:
+def _tile(width: int, size: int, warps: int) -> dict[str, int]:
     columns = triton.next_power_of_2(width)
-    return {"WIDTH": width, "COLUMNS": columns, "ROWS": max(1, size // columns), "num_warps": _WARPS}
+    return {"WIDTH": width, "COLUMNS": columns, "ROWS": max(1, size // columns), "num_warps": warps}
 
 
 def _dropout_arguments(place: DropoutPlace | None, like: Tensor) -> tuple[Tensor, int, int, float]:
@@ -147,7 +148,7 @@ def _forward(
     out = x if norm is None else torch.empty_like(x)
     means, scales = torch.empty(2, n_rows if norm else 0, dtype=torch.float32, device=x.device)
     flags = {"HAS_Y": y is not None, "DROPS": place is not None, "NORM": norm is not None, "CENTRED": bias is not None}
-    tile = _tile(width, _TILE)
+    tile = _tile(width, _TILE, _WARPS)
     tensors = (x, x if y is None else y, total, weight, weight if bias is None else bias, out, means, scales)
     grid = (triton.cdiv(n_rows, tile["ROWS"]),)
     _forward_kernel[grid](*tensors, *_dropout_arguments(place, x), n_rows, eps, **tile, **flags)
@@ -176,8 +177,8 @@ class FusedResidualNorm(torch.autograd.Function):
         d_total, d_out = gradients
         assert d_out is not None
         n_rows, width = total.numel() // total.shape[-1], total.shape[-1]
-        tile = _tile(width, _BACKWARD_TILE)
-        n_programs = min(_PROGRAMS, triton.cdiv(n_rows, tile["ROWS"]))
+        tile = _tile(width, _BACKWARD_TILE, _BACKWARD_WARPS)
+        n_programs = min(_PROGRAMS, triton.cdiv(n_rows, 2 * tile["ROWS"]))
         dx = torch.empty_like(total)
         dy = torch.empty_like(total) if place else dx
         d_norm = torch.empty(n_programs, 2 * width, dtype=torch.float32, device=total.device)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 LONGEST = 128
 WIDTHS = (16, 32, 64, 128)
-_NUMBERS_PER_WARP = 512
+_NUMBERS_PER_WARP = 1024
 """Attention weights that a warp computes"""
 
 
