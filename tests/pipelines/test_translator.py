@@ -39,6 +39,17 @@ def test_a_stream_equals_translating_at_once(translator: Translator) -> None:
     assert [translation.text for translation in translator.stream(iter(TEXTS), n_lines=2)] == at_once
 
 
+def test_several_threads_give_the_same_and_leave_their_number_as_it_was(translator: Translator) -> None:
+    texts = [" ".join(TEXT.split()[: 1 + i % 5]) + f" {i}" for i in range(60)]
+    serial = [translation.text for translation in translator.translate(texts)]
+    torch.set_num_threads(3)
+    try:
+        assert [translation.text for translation in translator.translate(texts)] == serial
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+
+
 def test_translations_start_with_their_prefixes(translator: Translator) -> None:
     prefixes = ["witch", "", "red cat"]
     translations = translator.translate(["a cat", "the cat", TEXT], prefixes=prefixes)

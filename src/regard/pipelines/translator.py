@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import torch
 
@@ -14,18 +15,17 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.record import AttentionRecord
 from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, EncodedInput, Input, as_text, check_hypotheses
+from regard.pipelines.length_groups import LengthGroup, groups_by_length, split_for_threads
 from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
-from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver
+from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper
 from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
+from regard.threads import run_in_threads
 
-_CPU_HYPOTHESES = 320
-_GPU_HYPOTHESES = 1024
-_USUAL_LENGTH = 64  # tokens; of longer sources fewer are decoded at once
 _STREAM_LINES = 1024
 _GPU_STREAM_LINES = 16_384
 
@@ -142,13 +142,18 @@ class Translator(TextEmbedder):
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
         results: dict[int, Translation] = {}
-        model, most = self.decoding_model(config), self._most_hypotheses()
-        for rows, n_slots in _groups_by_length(sources, config, most):
+        model: Stepper[Any] = self.decoding_model(config)
+
+        def decode_group(group: LengthGroup) -> list[list[Hypothesis]]:
+            rows, n_slots = group
             batch = collate_sources([sources[i] for i in rows], self._width(len(sources[rows[0]]))).to(self.device)
             renumbered = None if observer is None else RenumberedObserver(observer, torch.tensor(rows))
-            prefix_ids = [forced[i] for i in rows] if forced else None
-            decoded = decode(model, batch, config, prefix_ids, renumbered, n_slots)
-            for i, hypotheses in zip(rows, decoded, strict=True):
+            return decode(model, batch, config, [forced[i] for i in rows] if forced else None, renumbered, n_slots)
+
+        n_threads = 1 if observer is not None or self.device.type != "cpu" else torch.get_num_threads()
+        groups = split_for_threads(list(groups_by_length(sources, config, self.device)), n_threads)
+        for group, decoded in zip(groups, run_in_threads(decode_group, groups, n_threads), strict=True):
+            for i, hypotheses in zip(group.rows, decoded, strict=True):
                 if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis
                     results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
         return [
@@ -159,10 +164,6 @@ class Translator(TextEmbedder):
         """Return the width of a batch of sources; on a GPU, where each is captured separately, only some occur."""
         width = longest + 1 if self.device.type == "cpu" else padded_length(longest + 1)
         return width if self.max_input_tokens is None else min(width, self.max_input_tokens + 1)
-
-    def _most_hypotheses(self) -> int:
-        """Return how many hypotheses to decode at once; more would not be faster."""
-        return _GPU_HYPOTHESES if self.device.type == "cuda" else _CPU_HYPOTHESES
 
     def _forced_ids(self, prefixes: Sequence[str] | None, n_texts: int, limit: LengthLimit) -> list[list[int]] | None:
         """Return the ids that the translations must start with."""
@@ -224,24 +225,6 @@ class Translator(TextEmbedder):
             return Candidate(text, hypothesis.score, tokens)
         _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
         return Candidate(text, hypothesis.score, tokens, record, tuple(sorted(self.aligner(record))))
-
-
-def _groups_by_length(
-    sources: Sequence[Sequence[int]], config: DecodeConfig, most: int
-) -> Iterator[tuple[list[int], int]]:
-    """Yield groups of row numbers of non-empty sources of similar length, longest first, and how many to decode at once
-
-    `most` limits the number of hypotheses, in sentences of usual length.
-    """
-    order = sorted((i for i, source in enumerate(sources) if source), key=lambda i: (-len(sources[i]), i))
-    width = config.beam if config.sampling is None else config.n_best
-    while order:
-        longest = len(sources[order[0]]) + 1
-        n_slots = max(1, int(most / width * min(1.0, _USUAL_LENGTH / longest)))
-        n = next((i for i in order[n_slots:] if padded_length(len(sources[i]) + 1) < padded_length(longest)), None)
-        end = len(order) if n is None else order.index(n)
-        yield order[:end], n_slots
-        order = order[end:]
 
 
 def _empty_translation(text: str, n_best: int, problem: TooLong | None) -> Translation:
