@@ -5,8 +5,8 @@
 
 Both train on the same random pairs with lengths as in WMT data (log-normal, mean 28 tokens), with bf16 autocast on a
 GPU, dropout 0.1, label smoothing 0.1 and fused Adam. Our side runs the real trainer including the data pipeline, while
-the batches of Hugging Face are already on the device. Speeds are in target tokens per second, without padding: the
-median of five passes.
+the batches of Hugging Face are already on the device. Speeds are in target tokens per second, without padding. The
+systems take turns, so that other work on the machine slows all of them: the medians of `--rounds` passes are shown.
 """
 
 import argparse
@@ -48,23 +48,14 @@ def real_tokens(batch: Batch) -> int:
     return int((batch.tgt_out != PAD).sum())
 
 
-def median_seconds(run: Callable[[], None], device: torch.device, times: int = 5) -> float:
-    seconds = []
-    for _ in range(times):
-        start = clock(device)
-        run()
-        seconds.append(clock(device) - start)
-    return statistics.median(seconds)
-
-
 def clock(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
-def ours(args: argparse.Namespace, batches: PairBatches, device: torch.device, **options: bool) -> float:
-    """Return the target tokens per second of our trainer."""
+def ours(args: argparse.Namespace, batches: PairBatches, device: torch.device, **options: bool) -> Callable[[], None]:
+    """Return a pass of our trainer over the first batches; everything is compiled and recorded."""
     config = {
         "d_model": args.width,
         "d_ff": 4 * args.width,
@@ -73,22 +64,19 @@ def ours(args: argparse.Namespace, batches: PairBatches, device: torch.device, *
     }
     torch.manual_seed(1)
     model = models.build(config, vocab_size=args.vocab).to(device)
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(
-            model,
-            batches,
-            None,  # type: ignore[arg-type]  # there is no validation here
-            Checkpoints(Path(folder), keep=2),
-            RunLog(Path(folder)),
-            TrainConfig.parse(options),
-        )
-        model.train()
-        for _ in range(2):  # compile, plan and record everything before the timed part
-            run_updates(trainer, args.steps)
-        seconds = median_seconds(lambda: run_updates(trainer, args.steps), device)
-        loss = trainer.meter.read()["loss"]
-    print(f"    loss {loss:.3f}, {seconds / args.steps * 1000:.1f} ms per update")
-    return sum(real_tokens(batch) for batch in first_batches(batches, args.steps, torch.device("cpu"))) / seconds
+    folder = Path(tempfile.mkdtemp())
+    trainer = Trainer(
+        model,
+        batches,
+        None,  # type: ignore[arg-type]  # there is no validation here
+        Checkpoints(folder, keep=2),
+        RunLog(folder),
+        TrainConfig.parse(options),
+    )
+    model.train()
+    for _ in range(2):
+        run_updates(trainer, args.steps)
+    return lambda: run_updates(trainer, args.steps)
 
 
 def run_updates(trainer: Trainer, n: int) -> None:
@@ -97,8 +85,10 @@ def run_updates(trainer: Trainer, n: int) -> None:
         progress = trainer.update(stream, progress)
 
 
-def marian(args: argparse.Namespace, batches: PairBatches, device: torch.device, compiled: bool) -> float:
-    """Return the target tokens per second of MarianMTModel in a plain training loop."""
+def marian(
+    args: argparse.Namespace, batches: PairBatches, device: torch.device, compiled: bool = False
+) -> Callable[[], None]:
+    """Return a pass of MarianMTModel over the first batches, in a plain training loop."""
     model = marian_model(args.vocab, args.width, args.layers, device).train()
     run = torch.compile(model, dynamic=True) if compiled else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
@@ -122,9 +112,18 @@ def marian(args: argparse.Namespace, batches: PairBatches, device: torch.device,
             update(batch)
 
     run_all()
-    seconds = median_seconds(run_all, device)
-    print(f"    {seconds / args.steps * 1000:.1f} ms per update")
-    return sum(real_tokens(batch) for batch in ready) / seconds
+    return run_all
+
+
+def median_seconds(passes: dict[str, Callable[[], None]], device: torch.device, rounds: int) -> dict[str, float]:
+    """Return the median time of each pass; they take turns."""
+    seconds: dict[str, list[float]] = {name: [] for name in passes}
+    for _ in range(rounds):
+        for name, run in passes.items():
+            start = clock(device)
+            run()
+            seconds[name].append(clock(device) - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def first_batches(batches: PairBatches, n: int, device: torch.device) -> list[Batch]:
@@ -139,6 +138,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--all",
         action="store_true",
@@ -156,15 +156,18 @@ def main() -> None:
     n_shapes = len({b.src.shape + b.tgt_in.shape for b in sample})
     print(f"padding: {padding:.1%} of the target side; {n_shapes} shapes in 50 batches")
 
-    speeds = {"Hugging Face MarianMT, eager": marian(args, batches, device, compiled=False)}
+    passes = {"Hugging Face MarianMT, eager": marian(args, batches, device)}
     if args.all:
-        speeds["Hugging Face MarianMT, compiled"] = marian(args, batches, device, compiled=True)
-        speeds["regard, eager"] = ours(args, batches, device, compile=False, cuda_graphs=False)
-        speeds["regard, compiled"] = ours(args, batches, device, compile=True, cuda_graphs=False)
-    speeds["regard"] = ours(args, batches, device)
-    base = speeds["Hugging Face MarianMT, eager"]
-    for name, speed in speeds.items():
-        print(f"{name:34}{speed:12,.0f} target tokens/s{speed / base:8.2f} ×")
+        passes["Hugging Face MarianMT, compiled"] = marian(args, batches, device, compiled=True)
+        passes["regard, eager"] = ours(args, batches, device, compile=False, cuda_graphs=False)
+        passes["regard, compiled"] = ours(args, batches, device, compile=True, cuda_graphs=False)
+    passes["regard"] = ours(args, batches, device)
+    seconds = median_seconds(passes, device, args.rounds)
+    tokens = sum(real_tokens(batch) for batch in first_batches(batches, args.steps, torch.device("cpu")))
+    base = seconds["Hugging Face MarianMT, eager"]
+    for name, value in seconds.items():
+        per_update = f"{value / args.steps * 1000:9.1f} ms per update"
+        print(f"{name:34}{tokens / value:12,.0f} target tokens/s{per_update}{base / value:8.2f} ×")
 
 
 if __name__ == "__main__":
