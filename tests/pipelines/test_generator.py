@@ -93,8 +93,9 @@ def test_a_model_with_unlimited_context_reads_the_text_once() -> None:
     limited = scripted_generator(letters_then_eos(10**6))
     unlimited = scripted_generator(letters_then_eos(10**6), limited_context=False)
     assert len(limited.generate(max_new_tokens=30)) == len(unlimited.generate(max_new_tokens=30)) == 30
-    assert isinstance(limited.model, ScriptedModel) and isinstance(unlimited.model, ScriptedModel)
-    assert unlimited.model.n_starts == 1 < limited.model.n_starts
+    one, several = (generator.decoding_model(generator.decode_config) for generator in (unlimited, limited))
+    assert isinstance(one, ScriptedModel) and isinstance(several, ScriptedModel)
+    assert one.n_starts == 1 < several.n_starts
 
 
 def test_a_space_separates_generated_words_from_the_prompt() -> None:

@@ -11,11 +11,14 @@ from torch import Tensor
 
 from regard.data.batch import Batch, collate_sources
 from regard.errors import UserError
+from regard.models.inference import inference_copy
+from regard.search.capture import _CAPTURES
 from regard.search.decode import DecodeConfig, decode
 from regard.search.length_penalty import normalise_score
 from regard.search.nested import copy_into, list_tensors, map_tensors
 from regard.search.protocols import SearchStep
 from regard.search.slots import Slots
+from regard.search.traced import TracedSteps
 from regard.text.vocab import BOS, EOS, PAD
 from tests.conftest import tiny_model
 from tests.search.cases import SOURCES, assert_same_hypotheses, searches_and_sampling
@@ -195,6 +198,8 @@ def test_a_table_decodes_one_group_of_slots_after_the_other() -> None:
 class BufferedSteps:
     """Runs steps as a CUDA graph does: in buffers that stay in their place, which each step overwrites."""
 
+    on_gpu = True
+
     def __init__(self) -> None:
         self.buffers: dict[object, Slots[Any]] = {}
 
@@ -230,9 +235,19 @@ def test_steps_in_fixed_buffers_give_the_same(
     lengths = {len(hypothesis.ids) for row in expected for hypothesis in row}
     assert config.max_len or len(lengths) > 2, "not all end at the maximum length"
     graphs = BufferedSteps()
-    monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(graphs))
+    monkeypatch.setattr("regard.search.decode.captured_steps", lambda model, device: nullcontext(graphs))
     assert_same_hypotheses(decode(model, batch, config, n_slots=n_slots), expected)
     assert graphs.buffers
+
+
+@searches_and_sampling
+def test_traced_steps_give_the_same(config: DecodeConfig) -> None:
+    original, batch = ending_model(), collate_sources(SOURCES[:2])
+    expected, model = decode(original, batch, config), inference_copy(original)
+    for _ in range(3):
+        assert_same_hypotheses(decode(model, batch, config), expected)
+    [(_, capture)] = [value for key, value in _CAPTURES.items() if key is model]
+    assert isinstance(capture, TracedSteps) and any(capture.traces.values()), "the second search was traced"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -263,7 +278,7 @@ def test_an_observer_is_called_at_its_interval_and_can_stop_a_sentence(
 ) -> None:
     model, batch, config = tiny_model(1), collate_sources(SOURCES), DecodeConfig(beam=3, min_len=19, max_len=19)
     if captured:
-        monkeypatch.setattr("regard.search.decode.step_graphs", lambda model, device: nullcontext(BufferedSteps()))
+        monkeypatch.setattr("regard.search.decode.captured_steps", lambda model, device: nullcontext(BufferedSteps()))
     counter = Counter(interval)
     results = decode(model, batch, config, observer=counter)
     assert counter.n_calls == 20 // interval

@@ -1,7 +1,8 @@
 """Copies of a model that compute the same faster, but cannot be trained: bf16 on a GPU, prepacked weights on a CPU."""
 
 import copy
-from typing import TypeGuard, TypeVar
+from functools import cache
+from typing import Any, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -39,13 +40,23 @@ class PackedLinear(nn.Module):
         if x.numel() <= 2 * self.in_features:
             y = F.linear(x, self.weight, self.bias)
             return F.gelu(y) if self.gelu else y
-        activation, algorithm = ("gelu", "none") if self.gelu else ("none", "")
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, activation, [], algorithm)
+        product: Tensor = _packed_product().linear(x, self.packed, self.bias, "gelu" if self.gelu else "none")
         return product
 
 
+@cache
+def _packed_product() -> Any:
+    """Return oneDNN's product, whose list of scalars only TorchScript can write in a form that can be traced."""
+    return torch.jit.CompilationUnit("""
+def linear(x, weight, bias: Optional[Tensor], activation: str):
+    scalars: List[Optional[number]] = []
+    algorithm = "none" if activation == "gelu" else ""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, scalars, algorithm)
+""")
+
+
 def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
-    """Return a copy of a model for decoding, or the model itself if no copy would be faster.
+    """Return a copy of a model for decoding; a model without weights is returned itself.
 
     `precision` is fp32, bf16 or auto: bf16 on a GPU for models without a recurrence, in which errors add up. The copy
     is kept as long as the model, and brought up to date when the weights have changed.
@@ -58,8 +69,6 @@ def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
     is_recurrent = any(isinstance(module, nn.RNNBase) for module in model.modules())
     if precision == "bf16" or (precision == "auto" and on_gpu and not is_recurrent):
         dtype = torch.bfloat16
-    if not on_gpu and dtype == weights[0].dtype and not _can_pack(model, dtype):
-        return model
     version = sum(weight._version for weight in weights)
     copies = _COPIES.setdefault(model, {})
     if dtype not in copies or copies[dtype][0] != version:
@@ -78,7 +87,7 @@ def _make_copy(model: nn.Module, dtype: torch.dtype, on_gpu: bool) -> nn.Module:
         if _joinable(module):
             assert isinstance(module, SelfAttention)
             module.joint = _joined(module.query, module.key_value)
-    if not on_gpu and dtype == torch.float32:
+    if not on_gpu and dtype == torch.float32 and torch.backends.mkldnn.is_available():
         _pack(made)
     return made
 
@@ -105,12 +114,6 @@ def _joined(*linears: nn.Linear) -> nn.Linear:
     if joined.bias is not None:
         joined.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]), requires_grad=False)
     return joined
-
-
-def _can_pack(model: nn.Module, dtype: torch.dtype) -> bool:
-    """Whether packed weights are faster: wide products in float32 on a CPU with oneDNN"""
-    wide = any(isinstance(m, nn.Linear) and m.in_features >= _MIN_PACKED_WIDTH for m in model.modules())
-    return wide and dtype == torch.float32 and torch.backends.mkldnn.is_available()
 
 
 def _pack(module: nn.Module) -> None:

@@ -28,6 +28,11 @@ class Constraint(Protocol):
 class ForcedToken(Protocol):
     """Forces the next token."""
 
+    @property
+    def width(self) -> int:
+        """Numbers that it stores per row"""
+        ...
+
     def __call__(self, lengths: Tensor) -> Tensor:
         """lengths [R] → [R]: the id that must come next, or −1 where any token may"""
         ...
@@ -78,6 +83,7 @@ class MaxLength:
     """Row r ends after at most limits[r] tokens."""
 
     limits: Tensor
+    width = 1
 
     def __call__(self, lengths: Tensor) -> Tensor:
         return torch.where(lengths > self.limits, EOS, -1)
@@ -95,6 +101,10 @@ class Prefix:
         rows = [[*p, *[-1] * (width - len(p))] for p in prefixes]
         return cls(torch.tensor(rows, dtype=torch.int64, device=device).view(len(prefixes), width))
 
+    @property
+    def width(self) -> int:
+        return self.ids.shape[1]
+
     def __call__(self, lengths: Tensor) -> Tensor:
         position = (lengths - 1).clamp(max=self.ids.shape[1] - 1)
         return self.ids.gather(1, position[:, None]).squeeze(1)
@@ -110,7 +120,7 @@ class Constraints:
     @property
     def key(self) -> Hashable:
         """The same for constraints that differ in the values of their tensors only"""
-        return self.forbidden, tuple(type(force) for force in self.forced)
+        return self.forbidden, tuple((type(force), force.width) for force in self.forced)
 
     def forbid(self, log_probs: Tensor, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Set forbidden tokens to −∞ in log_probs [R, V], in place."""

@@ -12,6 +12,7 @@ from regard.config import Config
 from regard.data.batch import Batch
 from regard.memory import advise_if_full, split_to_fit
 from regard.search.beam import BeamSearch
+from regard.search.capture import captured_steps
 from regard.search.constraints import (
     Constraint,
     Constraints,
@@ -22,7 +23,6 @@ from regard.search.constraints import (
     Prefix,
     Suppress,
 )
-from regard.search.graphs import step_graphs
 from regard.search.greedy import IndependentSearch
 from regard.search.protocols import Hypothesis, Reader, S, StepObserver, Stepper
 from regard.search.run import Search, SearchRule, Sentences
@@ -109,8 +109,8 @@ def _search(
     constraints = _constraints(config, limits, prefixes, rule.width)
     done = torch.zeros(batch.size, dtype=torch.bool, device=batch.src.device)
     sentences = Sentences(batch.src, constraints, limits, seeds, done)
-    with step_graphs(model, batch.src.device) as graphs:
-        return Search(model, sentences, rule, n_slots, observer, graphs).run()
+    with captured_steps(model, batch.src.device) as capture:
+        return Search(model, sentences, rule, n_slots, observer, capture).run()
 
 
 def search_rule(config: DecodeConfig) -> SearchRule:

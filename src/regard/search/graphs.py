@@ -1,16 +1,12 @@
 """Steps of a search as CUDA graphs: all kernels of a step are launched together, without the host."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from itertools import islice
 from threading import Lock
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
 
 from regard.search.nested import copy_into, list_tensors, map_tensors
 from regard.search.protocols import SearchStep
@@ -44,6 +40,8 @@ class CapturedStart:
 class StepGraphs:
     """Runs a search as CUDA graphs, one per shape of the slots, which are captured when they are first needed."""
 
+    on_gpu = True
+
     def __init__(self) -> None:
         self.steps: OrderedDict[Hashable, CapturedStep] = OrderedDict()
         self.starts: OrderedDict[Hashable, CapturedStart] = OrderedDict()
@@ -63,7 +61,7 @@ class StepGraphs:
             buffers = map_tensors(torch.clone, inputs)
             graph, _ = self._capture(lambda: copy_into(step.slots, begin(buffers)))
             start = self.starts[start_key] = CapturedStart(graph, buffers, step)
-            _limit_size(self.starts)
+            limit_size(self.starts)
         copy_into(start.inputs, inputs)
         start.graph.replay()
         self.current = start.step
@@ -76,6 +74,10 @@ class StepGraphs:
             copy_into(self.current.slots, slots)
         self.current.graph.replay()
         return self.current.slots, self.current.step
+
+    def end(self) -> None:
+        """Forget the slots of a search that has ended."""
+        self.current = None
 
     def forget(self) -> None:
         """Drop all graphs and their memory."""
@@ -97,7 +99,7 @@ class StepGraphs:
 
             self._run_on_stream(lambda: run(buffers))  # the first run chooses kernels
             self.steps[step_key] = CapturedStep(*self._capture(run_in_place), buffers)
-            _limit_size(self.steps)
+            limit_size(self.steps)
         self.steps.move_to_end(step_key)
         return self.steps[step_key]
 
@@ -118,39 +120,7 @@ def _shapes(value: object) -> tuple[object, ...]:
     return tuple((tensor.shape, tensor.dtype) for tensor in list_tensors(value))
 
 
-def _limit_size(graphs: OrderedDict[Hashable, Any]) -> None:
-    while len(graphs) > _MAX_GRAPHS:
+def limit_size(graphs: OrderedDict[Hashable, Any], most: int = _MAX_GRAPHS) -> None:
+    """Drop the oldest graphs if there are too many."""
+    while len(graphs) > most:
         graphs.popitem(last=False)
-
-
-_GRAPHS: "WeakKeyDictionary[object, tuple[tuple[int, ...], StepGraphs]]" = WeakKeyDictionary()
-"""The graphs of each model, and where its weights were in memory when they were captured"""
-
-
-@contextmanager
-def step_graphs(model: object, device: torch.device) -> Iterator[StepGraphs | None]:
-    """Lend the graphs of a model to one search at a time; None: run without graphs."""
-    address = _address_of_weights(model)
-    if device.type != "cuda" or not address:
-        yield None
-        return
-    if model not in _GRAPHS or _GRAPHS[model][0] != address:
-        _GRAPHS[model] = address, StepGraphs()
-    graphs = _GRAPHS[model][1]
-    if not graphs.lock.acquire(blocking=False):
-        yield None
-        return
-    try:
-        yield graphs
-    except BaseException:
-        graphs.forget()
-        raise
-    finally:
-        graphs.current = None
-        graphs.lock.release()
-
-
-def _address_of_weights(model: object) -> tuple[int, ...]:
-    """Return where the weights of a model, or of the members of an ensemble, are in memory; empty: it has none."""
-    modules = [module for module in getattr(model, "members", (model,)) if isinstance(module, nn.Module)]
-    return tuple(weights.data_ptr() for module in modules for weights in islice(module.parameters(), 1))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.nn.constants import numbers
+from regard.search.capture import StepCapture
 from regard.search.constraints import Constraints
-from regard.search.graphs import StepGraphs
 from regard.search.nested import take_sentences
 from regard.search.protocols import (
     FixedState,
@@ -84,8 +84,8 @@ class Search(Generic[S]):
     rule: SearchRule
     n_slots: int
     observer: StepObserver | None = None
-    graphs: StepGraphs | None = None
-    """On a GPU: captured steps"""
+    capture: StepCapture | None = None
+    """Captured steps, if there are any"""
 
     @torch.inference_mode()
     def run(self) -> list[list[Hypothesis]]:
@@ -132,9 +132,9 @@ class Search(Generic[S]):
         self._lengths = np.ones_like(self._numbers)
         """Tokens in each slot, as the host counts them"""
         sentences, room = self.sentences.select(self._numbers.tolist()), self._room_for(1)
-        if self.graphs is None:
+        if self.capture is None:
             return self.begin(sentences, room)
-        return self.graphs.start(lambda each: self.begin(each, room), self.step, (self._key, room), sentences)
+        return self.capture.start(lambda each: self.begin(each, room), self.step, (self._key, room), sentences)
 
     def _next(self, n: int) -> list[int]:
         return [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
@@ -151,13 +151,13 @@ class Search(Generic[S]):
     def _room_for(self, length: int) -> int:
         """Return the positions that the next steps need after `length` tokens, rounded up."""
         n = length + self._n_steps - 1
-        if self.graphs is None:
+        if not self._on_gpu:
             return -(-n // _CPU_ROOM) * _CPU_ROOM
         return int(_GPU_ROOM << (-(-n // _GPU_ROOM) - 1).bit_length())
 
     def _rounded(self, n_sentences: int) -> int:
         """Return the number of slots for so many sentences; on a GPU each number is captured separately."""
-        if self.graphs is None:
+        if not self._on_gpu:
             return n_sentences
         power = 1 << (n_sentences - 1).bit_length()
         return power * 3 // 4 if power >= 4 and n_sentences <= power * 3 // 4 else power
@@ -165,24 +165,31 @@ class Search(Generic[S]):
     @property
     def _n_steps(self) -> int:
         """Steps between two looks at what is done; an observer sees every step, unless it needs fewer."""
-        if self.graphs is None:
+        if not self._on_gpu:
             return 1
         return _GPU_STEPS if self.observer is None else min(_GPU_STEPS, observing_interval(self.observer))
 
     def _advance(self, slots: Slots[S]) -> Slots[S]:
         n_steps = min(self._n_steps, self._most_remaining())
         for _ in range(n_steps):
-            slots, step = self.step(slots) if self.graphs is None else self.graphs.step(self.step, self._key, slots)
+            slots, step = self._run(slots)
         self._lengths += n_steps
         self._n_done += n_steps
         if self.observer is None or step is None:
             return slots
         return self._observe(slots, step, self.observer)
 
+    def _run(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep | None]:
+        return self.step(slots) if self.capture is None else self.capture.step(self.step, self._key, slots)
+
+    @property
+    def _on_gpu(self) -> bool:
+        return self.capture is not None and self.capture.on_gpu
+
     @property
     def _is_observed(self) -> bool:
         """Whether the observer sees the next step; a captured step is always described."""
-        if self.observer is None or self.graphs is not None:
+        if self.observer is None or self._on_gpu:
             return self.observer is not None
         return (self._n_done + 1) % observing_interval(self.observer) == 0
 
@@ -194,7 +201,8 @@ class Search(Generic[S]):
     @property
     def _key(self) -> Hashable:
         """Everything that a captured step depends on, besides the shapes of the slots"""
-        return self.rule, self.sentences.constraints.key, self.observer is not None
+        constraints = self.sentences.constraints.key
+        return self.rule, constraints, self._is_observed, self.sentences.src.shape[1:]
 
     def _observe(self, slots: Slots[S], step: SearchStep, observer: StepObserver) -> Slots[S]:
         """Show the step to the observer; the sentences that it stops are done."""
@@ -226,7 +234,7 @@ class Search(Generic[S]):
         is_free = self._numbers < 0
         n_slots, n_active = len(is_free), int((~is_free).sum())
         n = self._rounded(n_active) if n_active else 0
-        pays = _REFILL * (n_slots - n) >= n_slots if self.graphs is None else 4 * n <= n_slots
+        pays = _REFILL * (n_slots - n) >= n_slots if not self._on_gpu else 4 * n <= n_slots
         if not n or n == n_slots or not pays:
             return slots
         kept = np.sort(np.argsort(is_free, kind="stable")[:n])  # all that are not free, and some that are
