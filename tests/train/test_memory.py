@@ -3,7 +3,9 @@
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -64,6 +66,23 @@ def test_the_gradient_is_that_of_the_whole_batch(
     sizes = limit_rows(monkeypatch, most=10, from_call=3)
     assert_close(trained(tmp_path / "parts", **options), whole, 1e-9)  # type: ignore[arg-type]
     assert max(sizes[4:]) <= 32 and sizes[-1] <= 10, "32 rows, then 16, then 8"
+
+
+@pytest.mark.parametrize("allocation", [2, 7])
+def test_memory_may_run_out_in_the_first_step_of_adam(
+    allocation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = trained(tmp_path / "whole")
+    allocations, zeros_like = count(1), torch.zeros_like
+
+    def limited(*args: Any, **options: Any) -> torch.Tensor:
+        if next(allocations) == allocation:  # between the two moments of a parameter, or of the first one of another
+            raise torch.OutOfMemoryError
+        return zeros_like(*args, **options)
+
+    monkeypatch.setattr(torch, "zeros_like", limited)
+    assert_close(trained(tmp_path / "parts"), whole, 1e-9)
+    assert next(allocations) > allocation
 
 
 def test_the_batch_is_split_from_the_update_that_did_not_fit_and_a_checkpoint_says_so(

@@ -102,6 +102,12 @@ class Optimizer:
         self.skipped.copy_(torch.stack([self.skipped[0] + bad, (self.skipped[1] + 1) * bad]))
         return norm
 
+    def drop_incomplete(self) -> None:
+        """Drop the state of parameters for which Adam's first step had not enough memory."""
+        for parameter, state in list(self.adam.state.items()):
+            if not state.keys() >= set(_SLOTS):
+                del self.adam.state[parameter]
+
     def state(self) -> dict[str, Tensor]:
         """Return Adam's state under the parameters' names; before the first update there is none."""
         tensors = {"skipped": self.skipped}

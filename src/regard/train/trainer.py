@@ -221,6 +221,7 @@ class Trainer:
         A checkpoint is saved, so that a resumed run splits from the same update on and gives the same bits.
         """
         self.gradients.drop()
+        self.optimizer.drop_incomplete()
         if progress.parts >= max(batch.size for batch in batches):
             raise UserError(
                 f"out of memory at step {progress.step + 1}, even with one example at a time; use a smaller model, or "
