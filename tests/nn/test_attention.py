@@ -165,3 +165,14 @@ def test_dropout_of_the_weights_acts_in_training_only_and_keeps_the_mean() -> No
 def test_an_unknown_score_is_refused_with_the_known_ones() -> None:
     with pytest.raises(regard.UserError, match="scaled-dot"):
         regard.attend(rand(1, 2), rand(1, 2), rand(1, 2), score="scaled-dott")
+
+
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+@pytest.mark.parametrize("n_key_heads", [1, 2, 4])
+def test_compiled_attention_with_fewer_key_heads_equals_the_plain_one(n_key_heads: int) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(attend_fused, backend="eager", dynamic=True, fullgraph=True)
+    for length in (3, 5):
+        q, k, v = (torch.randn(2, n, length, 8) for n in (4, n_key_heads, n_key_heads))
+        torch.testing.assert_close(compiled(q, k, v), attend_fused(q, k, v))
+    torch.compiler.reset()

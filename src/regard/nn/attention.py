@@ -115,13 +115,14 @@ def attend_fused(
         mask = torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else mask + bias
     elif bias is not None:
         mask = bias
-    grouped = bool(q.shape[-3] != k.shape[-3])
+    # A branch, because torch.compile knows the result of a comparison of sizes only after one.
+    grouped = {"enable_gqa": True} if q.shape[-3] != k.shape[-3] else {}
     if not dropout and bias is None and fused_kernels() and is_half(q, k, v):
         from regard.nn.kernels.short_attention import FusedShortAttention, fits
 
         if fits(q, k, v, mask):
             return FusedShortAttention.apply(q, k, v, mask, causal)
-    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal, enable_gqa=grouped)
+    return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal, **grouped)
 
 
 class Heads(NamedTuple):
