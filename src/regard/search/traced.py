@@ -17,12 +17,12 @@ from regard.search.slots import Slots
 
 V = TypeVar("V")
 
-_MAX_ROWS = 16  # with more hypotheses, what Python needs is small against the arithmetic
+_MAX_ROWS = 512  # with more hypotheses, what Python needs is small against the arithmetic
 _MAX_TRACES = 256
 
 
 class TracedSteps:
-    """Runs steps of few hypotheses as traced graphs, one per shape of the slots.
+    """Runs steps as traced graphs, one per shape of the slots.
 
     Tracing takes longer than one search, so that a shape is traced when a second search needs it.
     """
