@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.files import write_atomically
-from regard.memory import OutOfMemoryCaught, release_memory
+from regard.memory import release_memory
 from regard.nn.attention import Heads, SelfAttention
 from regard.nn.mixers import LinearAttention, StateSpace
 from regard.nn.recurrent import Recurrent
@@ -82,8 +82,8 @@ class ScalingCurve:
 
 
 def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: str | None = None) -> list[ScalingCurve]:
-    """Measure every layer. Lengths for which a layer would need more than its share of the time, or more memory than
-    there is, are left out.
+    """Measure every layer. Lengths for which a layer would need more than its share of the time, or which it cannot
+    process, are left out.
     """
     torch_device, curves = device_named(device), []
     share = max_seconds / len(LAYERS)
@@ -92,10 +92,9 @@ def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: s
         layer, curve = make().to(torch_device), ScalingCurve(name, torch_device.type)
         started = time.perf_counter()
         for length in lengths:
-            with OutOfMemoryCaught() as full:
+            try:
                 seconds, memory = _measure(layer, length, torch_device, share / 4)
-            if full:
-                release_memory()
+            except (RuntimeError, MemoryError):  # out of memory, or too long for cuDNN
                 break
             curve.lengths.append(length)
             curve.seconds.append(seconds)
@@ -105,6 +104,8 @@ def measure_scaling(lengths: Sequence[int], max_seconds: float = 60.0, device: s
             if 16 * seconds > share or time.perf_counter() - started > share:
                 break
         curves.append(curve)
+        del layer
+        release_memory()
     return curves
 
 

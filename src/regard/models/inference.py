@@ -2,7 +2,7 @@
 
 import copy
 from functools import cache
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,8 +18,16 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 _MIN_PACKED_WIDTH = 256
 """oneDNN's prepacked products are slower than plain ones for narrower inputs"""
 
-_COPIES: "WeakKeyDictionary[nn.Module, dict[torch.dtype, tuple[int, nn.Module]]]" = WeakKeyDictionary()
-"""The copies of each model, with the version of the weights that they were made from"""
+
+class InferenceCopies(NamedTuple):
+    """What is known of a model, and its copies, with the version of the weights that they were made from"""
+
+    weights: list[nn.Parameter]
+    is_recurrent: bool
+    made: dict[tuple[torch.dtype, torch.device], tuple[nn.Module, int]]
+
+
+_COPIES: "WeakKeyDictionary[nn.Module, InferenceCopies]" = WeakKeyDictionary()
 
 
 class PackedLinear(nn.Module):
@@ -61,20 +69,21 @@ def inference_copy(model: ModelT, precision: str = "auto") -> ModelT:
     `precision` is fp32, bf16 or auto: bf16 on a GPU for models without a recurrence, in which errors add up. The copy
     is kept as long as the model, and brought up to date when the weights have changed.
     """
-    weights = list(model.parameters())
-    if not weights:
+    known = _COPIES.get(model)
+    if known is None:
+        known = _COPIES[model] = InferenceCopies(list(model.parameters()), _is_recurrent(model), {})
+    if not known.weights:
         return model
-    on_gpu = weights[0].device.type == "cuda"
-    dtype = weights[0].dtype
-    is_recurrent = any(isinstance(module, nn.RNNBase) for module in model.modules())
-    if precision == "bf16" or (precision == "auto" and on_gpu and not is_recurrent):
+    dtype, device = known.weights[0].dtype, known.weights[0].device
+    on_gpu = device.type == "cuda"
+    if precision == "bf16" or (precision == "auto" and on_gpu and not known.is_recurrent):
         dtype = torch.bfloat16
-    version = sum(weight._version for weight in weights)
-    copies = _COPIES.setdefault(model, {})
-    if dtype not in copies or copies[dtype][0] != version:
-        before = copies[dtype][1] if dtype in copies and on_gpu else None
-        copies[dtype] = version, _refreshed(before, _make_copy(model, dtype, on_gpu))
-    return copies[dtype][1]  # type: ignore[return-value]
+    version = known.weights[0].data_ptr() + sum(weight._version for weight in known.weights)
+    made, made_from = known.made.get((dtype, device), (None, -1))
+    if made is None or made_from != version:
+        made = _refreshed(made if on_gpu else None, _make_copy(model, dtype, on_gpu))
+        known.made[dtype, device] = made, version
+    return made  # type: ignore[return-value]
 
 
 @torch.no_grad()
@@ -100,6 +109,10 @@ def _refreshed(before: nn.Module | None, now: nn.Module) -> nn.Module:
     for old, new in zip(before.parameters(), now.parameters(), strict=True):
         old.copy_(new)
     return before
+
+
+def _is_recurrent(model: nn.Module) -> bool:
+    return any(isinstance(module, nn.RNNBase) for module in model.modules())
 
 
 def _joinable(module: nn.Module) -> bool:
