@@ -57,6 +57,7 @@ def train_model(model: nn.Module, task: SyntheticTask, updates: int, lr: float, 
         loss, _ = loss_from_logits(model(batch), batch.tgt_out, _CROSS_ENTROPY)
         (loss / (batch.tgt_out != PAD).sum()).backward()
         optimizer.step(learning_rate(config, update, updates, d_model=1))
+        model.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
     model.eval()
     return median(seconds)

@@ -81,7 +81,7 @@ class Optimizer:
         self._graph = GraphRunner(self._update) if recorded else None
 
     def step(self, lr: float) -> Tensor:
-        """Update the weights and return the gradient's norm before clipping."""
+        """Update the weights and return the gradient's norm before clipping; the gradients stay as they are."""
         if self._graph is None:
             return self._update(lr)
         norm = self._graph(torch.full((), lr, device=self.skipped.device))
