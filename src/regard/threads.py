@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,6 +41,22 @@ def limit_threads() -> None:
 
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > (n := usable_cores()):
         torch.set_num_threads(n)
+
+
+@contextmanager
+def one_thread(wanted: bool = True) -> Iterator[None]:
+    """Let torch use one thread in the block: for small operations, waking others takes longer than the work."""
+    import torch
+
+    before = torch.get_num_threads()
+    if not wanted or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def run_in_threads(run: Callable[[T], R], items: Sequence[T], n_threads: int) -> Iterator[R]:

@@ -244,10 +244,10 @@ def test_steps_in_fixed_buffers_give_the_same(
 def test_traced_steps_give_the_same(config: DecodeConfig) -> None:
     original, batch = ending_model(), collate_sources(SOURCES[:2])
     expected, model = decode(original, batch, config), inference_copy(original)
-    for _ in range(3):
+    for _ in range(5):
         assert_same_hypotheses(decode(model, batch, config), expected)
     [(_, capture)] = [value for key, value in _CAPTURES.items() if key is model]
-    assert isinstance(capture, TracedSteps) and any(capture.traces.values()), "the second search was traced"
+    assert isinstance(capture, TracedSteps) and any(capture.traces.values()), "the last searches were traced"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

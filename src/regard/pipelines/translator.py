@@ -161,8 +161,8 @@ class Translator(TextEmbedder):
         ]
 
     def _width(self, longest: int) -> int:
-        """Return the width of a batch of sources; on a GPU, where each is captured separately, only some occur."""
-        width = longest + 1 if self.device.type == "cpu" else padded_length(longest + 1)
+        """Return the width of a batch of sources; only some occur, because each is captured separately."""
+        width = padded_length(-(-(longest + 1) // 8) * 8)
         return width if self.max_input_tokens is None else min(width, self.max_input_tokens + 1)
 
     def _forced_ids(self, prefixes: Sequence[str] | None, n_texts: int, limit: LengthLimit) -> list[list[int]] | None:

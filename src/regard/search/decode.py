@@ -28,10 +28,12 @@ from regard.search.protocols import Hypothesis, Reader, S, StepObserver, Stepper
 from regard.search.run import Search, SearchRule, Sentences
 from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds, sample
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
+from regard.threads import one_thread
 
 _NEVER_GENERATED = (PAD, BOS, SEP, MASK)
 _MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
 _MAX_LEN = 1_000_000  # tokens
+_FEW_HYPOTHESES = 16  # that one thread decodes faster than several
 
 
 class DecodeConfig(Config):
@@ -109,7 +111,8 @@ def _search(
     constraints = _constraints(config, limits, prefixes, rule.width)
     done = torch.zeros(batch.size, dtype=torch.bool, device=batch.src.device)
     sentences = Sentences(batch.src, constraints, limits, seeds, done)
-    with captured_steps(model, batch.src.device) as capture:
+    few = batch.src.device.type == "cpu" and min(n_slots, batch.size) * rule.width <= _FEW_HYPOTHESES
+    with captured_steps(model, batch.src.device) as capture, one_thread(few):
         return Search(model, sentences, rule, n_slots, observer, capture).run()
 
 

@@ -19,13 +19,11 @@ V = TypeVar("V")
 
 _MAX_ROWS = 512  # with more hypotheses, what Python needs is small against the arithmetic
 _MAX_TRACES = 256
+_SEARCHES = 4  # tracing takes as long as a few searches, so a shape is traced when this many have needed it
 
 
 class TracedSteps:
-    """Runs steps as traced graphs, one per shape of the slots.
-
-    Tracing takes longer than one search, so that a shape is traced when a second search needs it.
-    """
+    """Runs steps as traced graphs, one per shape of the slots that occurs often."""
 
     on_gpu = False
 
@@ -34,7 +32,9 @@ class TracedSteps:
         modules = [module for member in members for module in member.modules()]
         self.packed = [module for module in modules if isinstance(module, PackedLinear)]
         self.traces: OrderedDict[Hashable, Callable[..., Any] | None] = OrderedDict()
-        """None: the shape was needed once, or cannot be traced"""
+        """None: the shape cannot be traced"""
+        self.n_searches: dict[Hashable, int] = {}
+        """How many searches have needed each shape"""
         self.seen: set[Hashable] = set()
         """Shapes that the present search needed"""
         self.slots: Slots[Any] | None = None
@@ -67,15 +67,14 @@ class TracedSteps:
         self.slots, self.inputs = None, []
 
     def _find(self, run: Step, key: Hashable, slots: Slots[Any]) -> Callable[..., Any] | None:
-        if key in self.seen:
-            return self.traces[key]
-        self.seen.add(key)
-        if key not in self.traces:
-            self.traces[key] = None
-            limit_size(self.traces, _MAX_TRACES)
-        elif self.traces[key] is None:
+        """Return the trace for slots of these shapes, if there is one."""
+        if key not in self.seen:
+            self.seen.add(key)
+            self.n_searches[key] = self.n_searches.get(key, 0) + 1
+        if key not in self.traces and self.n_searches[key] >= _SEARCHES:
             self.traces[key] = self._trace(run, slots)
-        return self.traces[key]
+            limit_size(self.traces, _MAX_TRACES)
+        return self.traces.get(key)
 
     def _trace(self, run: Step, slots: Slots[Any]) -> Callable[..., Any] | None:
         """Trace a step that changes its slots in place and returns how it may be observed."""
