@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.train.signals import Stopped, StopRequested, stop_signals
+from regard.train.signals import Stopped, StopRequested, restore_signals, stop_signals
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +46,15 @@ def test_repeated_sigterm_never_discards_the_work() -> None:
     assert stop.signal_number == signal.SIGTERM
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_repeated_after_the_run_has_stopped_does_not_kill_the_process(number: int) -> None:
+    before = signal.getsignal(number)
     with pytest.raises(Stopped), stop_signals():
         os.kill(os.getpid(), number)
         raise Stopped(number, 0)
     assert signal.getsignal(number) is signal.SIG_IGN
+    restore_signals()
+    assert signal.getsignal(number) is before, "in a process that goes on, it acts as usual"
 
 
 def test_a_run_that_was_not_stopped_restores_the_signals() -> None:

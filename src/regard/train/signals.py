@@ -55,7 +55,7 @@ class StopRequest:
 def stop_signals() -> Iterator[StopRequest]:
     """Record SIGINT, SIGTERM and SIGHUP and say so instead of stopping at once.
 
-    Only Ctrl-C pressed three times raises KeyboardInterrupt. A SIGTERM repeated after the run has saved and stopped
+    Only Ctrl-C pressed three times raises KeyboardInterrupt. A signal repeated after the run has saved and stopped
     does not kill the process, which is about to exit. Under nohup, which ignores SIGHUP, it stays ignored. In a thread
     other than the main one, signals cannot be handled and are left alone.
     """
@@ -69,11 +69,20 @@ def stop_signals() -> Iterator[StopRequest]:
     try:
         yield request
     except Stopped:
-        before |= {number: signal.SIG_IGN for number, handler in before.items() if handler is signal.SIG_DFL}
+        usual = (signal.SIG_DFL, signal.default_int_handler)
+        before |= {number: signal.SIG_IGN for number, handler in before.items() if handler in usual}
         raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def restore_signals() -> None:
+    """Let signals act as usual after a run that a signal stopped, in a process that goes on."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def _write(line: str) -> None:

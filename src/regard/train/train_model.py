@@ -12,6 +12,7 @@ from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
+from regard.train.signals import Stopped, restore_signals
 
 
 def train_model(
@@ -46,5 +47,9 @@ def train_model(
         device=device,
         resume=True,
     )
-    train(run)
+    try:
+        train(run)
+    except Stopped:
+        restore_signals()
+        raise
     return load(out, device=device)
