@@ -283,3 +283,14 @@ def test_an_observer_is_called_at_its_interval_and_can_stop_a_sentence(
     results = decode(model, batch, config, observer=counter)
     assert counter.n_calls == 20 // interval
     assert [len(row) for row in results] == [1, 0, 1, 1, 1]
+
+
+def test_a_traced_search_calls_its_observer_at_the_same_steps() -> None:
+    original, batch = tiny_model(1), collate_sources(SOURCES)
+    model, config = inference_copy(original), DecodeConfig(beam=3, min_len=19, max_len=19)
+    for _ in range(6):
+        counter = Counter(interval=4)
+        assert [len(row) for row in decode(model, batch, config, observer=counter)] == [1, 0, 1, 1, 1]
+        assert counter.n_calls == 5
+    [(_, capture)] = [value for key, value in _CAPTURES.items() if key is model]
+    assert isinstance(capture, TracedSteps) and any(capture.traces.values())

@@ -79,13 +79,6 @@ class StepGraphs:
         """Forget the slots of a search that has ended."""
         self.current = None
 
-    def forget(self) -> None:
-        """Drop all graphs and their memory."""
-        self.steps.clear()
-        self.starts.clear()
-        self.current = None
-        self.memory = torch.cuda.graph_pool_handle()
-
     def _find(self, run: Step, key: Hashable, slots: Slots[Any]) -> CapturedStep:
         """Return the captured step for slots of these shapes."""
         step_key = key, _shapes(slots)

@@ -1,10 +1,6 @@
 """Length penalty: without it, beam search prefers short sentences, because every token lowers the log-probability."""
 
-from typing import TypeVar
-
 from torch import Tensor
-
-Number = TypeVar("Number", float, Tensor)
 
 
 def length_penalty_factor(length: int | Tensor, alpha: float) -> float | Tensor:
@@ -12,6 +8,6 @@ def length_penalty_factor(length: int | Tensor, alpha: float) -> float | Tensor:
     return ((5 + (length if isinstance(length, int) else length.double())) / 6) ** alpha
 
 
-def normalise_score(log_prob: Number, length: int | Tensor, alpha: float) -> Number:
+def normalise_score(log_prob: float, length: int, alpha: float) -> float:
     """Divide a log-probability by the length penalty."""
-    return log_prob / length_penalty_factor(length, alpha)  # type: ignore[return-value]
+    return log_prob / float(length_penalty_factor(length, alpha))

@@ -37,7 +37,9 @@ class TracedSteps:
         """How many searches have needed each shape"""
         self.seen: set[Hashable] = set()
         """Shapes that the present search needed"""
+        self.key: Hashable = None
         self.slots: Slots[Any] | None = None
+        """What `trace` was found for"""
         self.inputs: list[Tensor] = []
         """The tensors of `slots`, and the packed weights"""
         self.trace: Callable[..., Any] | None = None
@@ -51,8 +53,9 @@ class TracedSteps:
         """Return run(slots), or change the slots in place and return them."""
         if slots.log_probs.numel() > _MAX_ROWS:
             return run(slots)
-        if slots is not self.slots:
+        if slots is not self.slots or key != self.key:
             self.trace = self._find(run, (key, slots.tokens.shape), slots)
+            self.key, self.slots = key, None
             if self.trace is None:
                 return run(slots)
             self.slots = slots
