@@ -26,7 +26,7 @@ format: .venv/ready          ## format the code and fix what the linter can fix
 
 bench: .venv/ready           ## measure speed against Hugging Face transformers and CTranslate2 (about five minutes)
 	$(BIN)/pip install -q -c constraints.txt transformers ctranslate2
-	OMP_WAIT_POLICY=passive $(BIN)/python $$(nvidia-smi > /dev/null 2>&1 && echo bench/gpu.py || echo bench/cpu.py)
+	$(BIN)/python $$(nvidia-smi > /dev/null 2>&1 && echo bench/gpu.py || echo bench/cpu.py)
 
 labs: .venv/ready            ## run all labs and write docs/labs (about five minutes)
 	$(BIN)/regard lab all --out docs/labs

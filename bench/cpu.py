@@ -26,13 +26,13 @@ def main() -> None:
     names = list(args.systems)
     print(
         f"{'sentences':>10}{'beam':>6}"
-        + "".join(f"{name:>16}" for name in names)
+        + "".join(f"{name:>24}" for name in names)
         + "   and how many times as fast is regard"
     )
     for n in args.counts:
         for beam in (1, 5):
-            times = decode_speed.medians(args, args.device, n, beam)
-            cells = "".join(f"{times[name] * 1000:13.0f} ms" for name in names)
+            times = decode_speed.medians(args, n, beam)
+            cells = "".join(f"{times[name] * 1000:21.0f} ms" for name in names)
             ratios = [f"{times[name] / times['regard']:.2f} × {name}" for name in names if name != "regard"]
             print(f"{n:10}{beam:6}{cells}   {', '.join(ratios)}", flush=True)
     script = Path(__file__).with_name("train_speed.py")

@@ -28,7 +28,7 @@ def main() -> None:
     print(f"{'sentences':>10}{'beam':>6}{'Hugging Face':>16}{'regard':>16}{'ratio':>9}   ms per token")
     for beam in (1, 5):
         for n in COUNTS:
-            times = decode_speed.medians(args, args.device, n, beam)
+            times = decode_speed.medians(args, n, beam)
             theirs, ours = (times[name] / args.tokens * 1000 for name in ("Hugging Face", "regard"))
             rows.append({"sentences": n, "beam": beam, "hugging_face_ms": theirs, "regard_ms": ours})
             print(f"{n:10}{beam:6}{theirs:13.3f} ms{ours:13.3f} ms{theirs / ours:7.1f} ×", flush=True)

@@ -9,6 +9,10 @@ the batches of Hugging Face are already on the device. Speeds are in target toke
 systems take turns, so that other work on the machine slows all of them: the medians of `--rounds` passes are shown.
 """
 
+import regard  # noqa: F401  before torch, because it limits how long torch's threads spin
+
+# isort: split
+
 import argparse
 import math
 import statistics

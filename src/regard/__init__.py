@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
-from regard.threads import wait_passively
+from regard.threads import limit_spinning
 
 if TYPE_CHECKING:
     from regard import models
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regard.train.train_model import train_model
     from regard.visualize.picture import draw_attention
 
-wait_passively()
+limit_spinning()
 
 __version__ = "0.1.0"
 __all__ = [

@@ -154,7 +154,7 @@ def test_compiled_code_does_not_depend_on_where_a_run_starts(tmp_path: Path, mon
     torch.compiler.reset()
     trainer = make_trainer(tmp_path, compile=True)
     with torch.compiler.set_stance("default", force_backend="eager"):  # graphs are traced, but no code is generated
-        trainer.gradients.prepare(parts=1)
+        trainer.gradients.prepare(trainer.batches, parts=1)
         assert all(parameter.grad is None for parameter in trainer.model.parameters())
         n_graphs = counters["stats"]["unique_graphs"]
         run_updates(trainer, Progress(batch=5), last=6)

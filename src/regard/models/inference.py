@@ -15,7 +15,7 @@ from regard.nn.state_space import SelectiveStateSpace
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
-_MIN_PACKED_WIDTH = 256
+MIN_PACKED_WIDTH = 256
 """oneDNN's prepacked products are slower than plain ones for narrower inputs"""
 
 
@@ -142,4 +142,4 @@ def _pack(module: nn.Module) -> None:
 
 
 def _is_wide(module: nn.Module) -> TypeGuard[nn.Linear]:
-    return isinstance(module, nn.Linear) and module.in_features >= _MIN_PACKED_WIDTH
+    return isinstance(module, nn.Linear) and module.in_features >= MIN_PACKED_WIDTH

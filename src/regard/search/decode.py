@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.config import Config
 from regard.data.batch import Batch
 from regard.memory import advise_if_full, split_to_fit
+from regard.models.inference import MIN_PACKED_WIDTH
 from regard.search.beam import BeamSearch
 from regard.search.capture import captured_steps
 from regard.search.constraints import (
@@ -28,12 +29,12 @@ from regard.search.protocols import Hypothesis, Reader, S, StepObserver, Stepper
 from regard.search.run import Search, SearchRule, Sentences
 from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds, sample
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
-from regard.threads import one_thread
+from regard.threads import one_thread, threads_wake_quickly
 
 _NEVER_GENERATED = (PAD, BOS, SEP, MASK)
 _MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
 _MAX_LEN = 1_000_000  # tokens
-_FEW_HYPOTHESES = 16  # that one thread decodes faster than several
+_FEW_HYPOTHESES = 16  # that one thread decodes faster than several, unless products are wide
 
 
 class DecodeConfig(Config):
@@ -111,8 +112,10 @@ def _search(
     constraints = _constraints(config, limits, prefixes, rule.width)
     done = torch.zeros(batch.size, dtype=torch.bool, device=batch.src.device)
     sentences = Sentences(batch.src, constraints, limits, seeds, done)
-    few = batch.src.device.type == "cpu" and min(n_slots, batch.size) * rule.width <= _FEW_HYPOTHESES
-    with captured_steps(model, batch.src.device) as capture, one_thread(few):
+    few = min(n_slots, batch.size) * rule.width <= _FEW_HYPOTHESES
+    wide = getattr(model, "d_model", 0) >= MIN_PACKED_WIDTH
+    alone = batch.src.device.type == "cpu" and few and not (wide and threads_wake_quickly())
+    with captured_steps(model, batch.src.device) as capture, one_thread(alone):
         return Search(model, sentences, rule, n_slots, observer, capture).run()
 
 

@@ -36,9 +36,8 @@ class GradientConfig(LossConfig):
 class Gradients:
     """Computes the gradients of batches with respect to a model's parameters."""
 
-    def __init__(self, model: Model, examples: Batches, config: GradientConfig) -> None:
+    def __init__(self, model: Model, config: GradientConfig) -> None:
         self.model = model
-        self.examples = examples
         self.config = config
         self.device = next(model.parameters()).device
         on_gpu = self.device.type == "cuda"
@@ -48,10 +47,10 @@ class Gradients:
         self._fused = config.fused_kernels and on_gpu and self._half and triton_is_installed()
         self._weights = WorkingWeights(model, torch.bfloat16 if self._half else torch.float32) if on_gpu else None
         self._graphs = GraphRunner(self._compute) if use_graphs else None
-        compiled = config.compile is True
-        if compiled:
+        self._compiled = config.compile is True
+        if self._compiled:
             _compile_layers(model)
-        self._fixed_code = compiled and self.deterministic
+        self._fixed_code = self._compiled and self.deterministic
         self._is_compiled = False
 
     def compute(self, batches: Sequence[Batch], scale: float, parts: int = 1) -> Tensor:
@@ -72,14 +71,14 @@ class Gradients:
             self._weights.set_gradients(sums)
         return total
 
-    def prepare(self, parts: int) -> None:
+    def prepare(self, batches: Batches, parts: int) -> None:
         """If the result must not depend on it, compile for the same shapes however far a run has come.
 
         Batches that this code is not valid for run without it.
         """
         if self._is_compiled or not self._fixed_code:
             return
-        examples = examples_for_compiler(self.examples, parts)
+        examples = examples_for_compiler(batches, parts)
         # Torch keeps compiled code on disk, under names that do not depend on the shapes that it was compiled for.
         shapes = [tuple(tensor.shape) for example in examples for tensor in example.tensors()]
         tag = hashlib.sha256(str(shapes).encode()).hexdigest()
@@ -102,6 +101,10 @@ class Gradients:
     def determinism(self) -> AbstractContextManager[None]:
         """Let torch use deterministic kernels in the block, if they are on."""
         return deterministic_algorithms() if self.deterministic else nullcontext()
+
+    def eager(self) -> AbstractContextManager[Any]:
+        """Let layers run as they were before they were compiled, in the block."""
+        return torch.compiler.set_stance("force_eager") if self._compiled else nullcontext()
 
     def _drop_gradients(self) -> None:
         if self._weights is None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field
@@ -16,10 +16,6 @@ Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 _NOT_DECAYED = {"positions", "a_log"}
 """Names of position tables and of the state-space transition, which weight decay leaves alone"""
-
-
-_SLOTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam keeps of each parameter"""
 
 
 class OptimConfig(Config):
@@ -56,25 +52,33 @@ def learning_rate(config: OptimConfig, step: int, total: int, d_model: int) -> f
             return peak
 
 
+class AdamState(NamedTuple):
+    """What Adam keeps of each parameter."""
+
+    step: Tensor
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+
+    @classmethod
+    def of(cls, parameter: Tensor) -> Self:
+        """Return the state before the first update."""
+        zero = torch.zeros((), dtype=torch.float32, device=parameter.device)
+        return cls(zero, torch.zeros_like(parameter), torch.zeros_like(parameter))
+
+
 class Optimizer:
     """Adam with gradient clipping that skips the update when the gradient is not finite.
 
-    The check is made on the device (`found_inf` of the fused kernel), so that the host never waits for it.
+    The check is made on the device (`found_inf` of the fused kernel), so that the host never waits for it. The kernel
+    is called directly: torch.optim imports torch's compiler, which takes longer than a small model's first updates.
     """
 
     def __init__(self, model: nn.Module, config: OptimConfig, recorded: bool = False) -> None:
         """With `recorded` the update is captured as a CUDA graph."""
         self.names, self.parameters = zip(*model.named_parameters(), strict=True)
-        self.clip = config.clip
-        self.adam = torch.optim.Adam(
-            _parameter_groups(model, config.weight_decay),
-            lr=0.0,
-            betas=config.betas,
-            eps=config.eps,
-            decoupled_weight_decay=True,
-            fused=True,
-            capturable=recorded,
-        )
+        self.config = config
+        self.groups = _parameter_groups(model, config.weight_decay)
+        self.adam: dict[nn.Parameter, AdamState] = {}
         device = self.parameters[0].device
         self.skipped = torch.zeros(2, dtype=torch.int64, device=device)
         """Updates skipped because the gradient was not finite: in total, and in a row up to now"""
@@ -89,31 +93,44 @@ class Optimizer:
         torch.autograd.graph.increment_version(self.parameters)
         return norm
 
+    @torch.no_grad()
     def _update(self, lr: float | Tensor) -> Tensor:
-        for group in self.adam.param_groups:
-            group["lr"] = lr
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
+        trained = [p for p in self.parameters if p.grad is not None]
+        self.adam |= {p: AdamState.of(p) for p in trained if p not in self.adam}
+        norm = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
         bad = ~norm.isfinite()
-        self.adam.found_inf = bad.float()  # type: ignore[attr-defined]
         # The kernel divides the gradient by this number, which saves a pass over it.
-        self.adam.grad_scale = (norm / self.clip).clamp(min=1.0).float() if self.clip else None  # type: ignore[attr-defined]
-        self.adam.step()
+        scale = (norm / self.config.clip).clamp(min=1.0).float() if self.config.clip else None
+        for weight_decay, group in self.groups:
+            self._adam([p for p in group if p.grad is not None], lr, weight_decay, scale, bad.float())
         self.skipped.copy_(torch.stack([self.skipped[0] + bad, (self.skipped[1] + 1) * bad]))
         return norm
 
-    def drop_incomplete(self) -> None:
-        """Drop the state of parameters for which Adam's first step had not enough memory."""
-        for parameter, state in list(self.adam.state.items()):
-            if not state.keys() >= set(_SLOTS):
-                del self.adam.state[parameter]
+    def _adam(
+        self, parameters: list[nn.Parameter], lr: float | Tensor, decay: float, scale: Tensor | None, bad: Tensor
+    ) -> None:
+        """θ ← θ − lr · (m̂ / (√v̂ + ε) + decay · θ), unless the gradient is bad"""
+        if not parameters:
+            return
+        steps, means, squares = map(list, zip(*(self.adam[p] for p in parameters), strict=True))
+        (beta1, beta2), eps = self.config.betas, self.config.eps
+        torch._foreach_add_(steps, 1)
+        weights: list[Tensor] = list(parameters)
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        torch._fused_adamw_(
+            weights, gradients, means, squares, [], steps,
+            lr=lr,
+            beta1=beta1, beta2=beta2, weight_decay=decay, eps=eps,
+            amsgrad=False, maximize=False, grad_scale=scale, found_inf=bad,
+        )  # fmt: skip
+        torch._foreach_sub_(steps, [bad] * len(steps))
 
     def state(self) -> dict[str, Tensor]:
         """Return Adam's state under the parameters' names; before the first update there is none."""
         tensors = {"skipped": self.skipped}
         for name, parameter in zip(self.names, self.parameters, strict=True):
-            for slot, value in self.adam.state.get(parameter, {}).items():
-                tensors[f"{slot}.{name}"] = value
+            if parameter in self.adam:
+                tensors |= {f"{slot}.{name}": value for slot, value in self.adam[parameter]._asdict().items()}
         return tensors
 
     def restore(self, tensors: dict[str, Tensor], where: str) -> None:
@@ -121,7 +138,7 @@ class Optimizer:
         expected = {"skipped": self.skipped.shape}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if f"step.{name}" in tensors:  # a parameter that never had a gradient has no state
-                expected |= {f"{slot}.{name}": _slot_shape(slot, parameter) for slot in _SLOTS}
+                expected |= {f"{slot}.{name}": _slot_shape(slot, parameter) for slot in AdamState._fields}
         for name in sorted(expected.keys() ^ tensors.keys()):
             raise UserError(f"{where}: Adam's '{name}' is {'missing' if name in expected else 'not of this model'}")
         for name, shape in expected.items():
@@ -132,15 +149,15 @@ class Optimizer:
         self.skipped.copy_(tensors["skipped"])
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if f"step.{name}" in tensors:
-                state = {slot: tensors[f"{slot}.{name}"].to(parameter.device, torch.float32) for slot in _SLOTS}
-                self.adam.state[parameter] = state
+                state = (tensors[f"{slot}.{name}"].to(parameter.device, torch.float32) for slot in AdamState._fields)
+                self.adam[parameter] = AdamState(*state)
 
 
 def _slot_shape(slot: str, parameter: Tensor) -> torch.Size:
     return torch.Size() if slot == "step" else parameter.shape
 
 
-def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
+def _parameter_groups(model: nn.Module, weight_decay: float) -> list[tuple[float, list[nn.Parameter]]]:
     """Divide the parameters into those that are decayed, which are weight matrices, and the others.
 
     Not decayed are vectors (norms, biases), embeddings of tokens and of positions, and `a_log` of state-space layers.
@@ -152,11 +169,7 @@ def _parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, o
     for name, parameter in model.named_parameters():
         is_matrix = parameter.dim() >= 2 and parameter not in embeddings and not _NOT_DECAYED & set(name.split("."))
         (decayed if is_matrix and weight_decay else others).append(parameter)
-    groups: list[dict[str, object]] = [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+    return [(weight_decay, decayed), (0.0, others)]
 
 
 class MovingAverage:

@@ -27,6 +27,7 @@ from regard.train.log import RunLog
 from regard.train.model_card import model_card
 from regard.train.progress import Progress
 from regard.train.recipe import Recipe
+from regard.train.rehearsal import rehearsal
 from regard.train.tasks import get_task
 from regard.train.tasks.base import Task, TaskData, TrainingFiles
 from regard.train.trainer import Trainer
@@ -101,7 +102,7 @@ def train(run: Run) -> TrainingResult:
 
 def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> TrainingResult:
     log.doing("reading the data")
-    with task_class(run.files) as task:
+    with rehearsal(run.recipe, device_named(run.device)), task_class(run.files) as task:
         tokenizers = _tokenizers(run, task, log)
         log.doing("tokenising the data")
         data = task.load_data(tokenizers, run.out, log)

@@ -86,7 +86,7 @@ class Trainer:
         recorded = bool(config.cuda_graphs) and self.device.type == "cuda"
         self.optimizer = Optimizer(model, config, recorded)
         self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
-        self.gradients = Gradients(model, batches, config)
+        self.gradients = Gradients(model, config)
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
@@ -148,7 +148,7 @@ class Trainer:
             self.ema.swap()
         try:
             # Each step of decoding has another shape: compiling for them would take longer than it saves.
-            with self.gradients.determinism(), torch.compiler.set_stance("force_eager"):
+            with self.gradients.determinism(), self.gradients.eager():
                 return self.validator(self.model, self.device, check_stop)
         finally:
             self.model.train()
@@ -201,7 +201,7 @@ class Trainer:
         lr = learning_rate(config, step, self._last_step(progress), self.model.d_model)
         while True:
             with OutOfMemoryCaught() as full:
-                self.gradients.prepare(progress.parts)
+                self.gradients.prepare(self.batches, progress.parts)
                 # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
                 seed_dropout(self.device, config.seed, step)
                 nll = self.gradients.compute(batches, 1.0 / max(1, tokens), progress.parts)
@@ -221,7 +221,6 @@ class Trainer:
         A checkpoint is saved, so that a resumed run splits from the same update on and gives the same bits.
         """
         self.gradients.drop()
-        self.optimizer.drop_incomplete()
         if progress.parts >= max(batch.size for batch in batches):
             raise UserError(
                 f"out of memory at step {progress.step + 1}, even with one example at a time; use a smaller model, or "

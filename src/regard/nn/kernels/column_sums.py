@@ -9,15 +9,15 @@ _PROGRAMS = 1056
 
 
 @triton.jit(do_not_specialize=["n_rows"])
-def _column_sums_kernel(x, out, n_rows, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _column_sums_kernel(x, out, n_rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for start in range(tl.program_id(1) * ROWS, n_rows, tl.num_programs(1) * ROWS):
         rows = start + tl.arange(0, ROWS)
-        at = rows[:, None].to(tl.int64) * WIDTH + columns[None, :]
-        total += tl.load(x + at, mask=(rows < n_rows)[:, None] & (columns < WIDTH)[None, :], other=0.0).to(tl.float32)
+        at = rows[:, None].to(tl.int64) * width + columns[None, :]
+        total += tl.load(x + at, mask=(rows < n_rows)[:, None] & (columns < width)[None, :], other=0.0).to(tl.float32)
     sums = tl.sum(total, 0).to(out.dtype.element_ty)
-    tl.store(out + tl.program_id(1) * WIDTH + columns, sums, mask=columns < WIDTH)
+    tl.store(out + tl.program_id(1) * width + columns, sums, mask=columns < width)
 
 
 def column_sums(x: Tensor) -> Tensor:
@@ -38,5 +38,5 @@ def _add_rows(x: Tensor, n_programs: int, rows: int, columns: int) -> Tensor:
     n_rows, width = x.shape
     out = torch.empty(n_programs, width, dtype=torch.float32, device=x.device)
     grid = (triton.cdiv(width, columns), n_programs)
-    _column_sums_kernel[grid](x, out, n_rows, WIDTH=width, ROWS=rows, COLUMNS=columns)
+    _column_sums_kernel[grid](x, out, n_rows, width, ROWS=rows, COLUMNS=columns)
     return out

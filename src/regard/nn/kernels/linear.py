@@ -50,20 +50,20 @@ def _product_gradients(d: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Te
 
 
 @triton.jit(do_not_specialize=["n_rows"])
-def _gelu_gradient_kernel(z, d_out, d_z, sums, n_rows, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _gelu_gradient_kernel(z, d_out, d_z, sums, n_rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for start in range(tl.program_id(1) * ROWS, n_rows, tl.num_programs(1) * ROWS):
         rows = start + tl.arange(0, ROWS)
-        inside = (rows < n_rows)[:, None] & (columns < WIDTH)[None, :]
-        at = rows[:, None].to(tl.int64) * WIDTH + columns[None, :]
+        inside = (rows < n_rows)[:, None] & (columns < width)[None, :]
+        at = rows[:, None].to(tl.int64) * width + columns[None, :]
         x = tl.load(z + at, mask=inside, other=0.0).to(tl.float32)
         d = tl.load(d_out + at, mask=inside, other=0.0).to(tl.float32)
         # GELU'(x) = Φ(x) + x φ(x), with the distribution Φ and the density φ of a standard normal variable
         d = d * (0.5 + 0.5 * tl.erf(x * 0.7071067811865476) + x * tl.exp(-0.5 * x * x) * 0.3989422804014327)
         tl.store(d_z + at, d.to(d_z.dtype.element_ty), mask=inside)
         total += d
-    tl.store(sums + tl.program_id(1) * WIDTH + columns, tl.sum(total, 0), mask=columns < WIDTH)
+    tl.store(sums + tl.program_id(1) * width + columns, tl.sum(total, 0), mask=columns < width)
 
 
 def _gelu_gradient(z: Tensor, d_out: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,5 +73,5 @@ def _gelu_gradient(z: Tensor, d_out: Tensor) -> tuple[Tensor, Tensor]:
     d_z = torch.empty_like(z)
     sums = torch.empty(n_programs, width, dtype=torch.float32, device=z.device)
     grid = (triton.cdiv(width, _COLUMNS), n_programs)
-    _gelu_gradient_kernel[grid](z, d_out, d_z, sums, n_rows, WIDTH=width, ROWS=_ROWS, COLUMNS=_COLUMNS)
+    _gelu_gradient_kernel[grid](z, d_out, d_z, sums, n_rows, width, ROWS=_ROWS, COLUMNS=_COLUMNS)
     return d_z, column_sums(sums)
