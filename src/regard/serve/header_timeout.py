@@ -7,6 +7,8 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from regard.serve.joined_writes import JoinedWrites
+
 HEAD_SECONDS = 5.0
 
 
@@ -16,7 +18,7 @@ class HeaderTimeoutProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         # asyncio does this only for sockets that were created with the number of the protocol. Without it the last
         # packet of a response waits for the client to acknowledge the one before, which takes 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
