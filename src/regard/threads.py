@@ -46,12 +46,21 @@ def limit_threads() -> None:
         torch.set_num_threads(n)
 
 
-def threads_wake_quickly() -> bool:
-    """Return whether OpenMP's threads spin between two products; only those of the first thread that used them do.
+_owner = threading.main_thread()
 
-    OpenMP lets no thread spin when it has started more threads than there are cores.
+
+def own_threads() -> None:
+    """Let this Python thread, instead of the main one, decode with several of torch's threads."""
+    global _owner
+    _owner = threading.current_thread()
+
+
+def threads_wake_quickly() -> bool:
+    """Return whether OpenMP's threads spin between two products of this Python thread.
+
+    OpenMP starts threads for each Python thread that needs any. When there are more than cores, it lets none spin.
     """
-    return threading.current_thread() is threading.main_thread() and os.environ.get("OMP_WAIT_POLICY") != "passive"
+    return threading.current_thread() is _owner and os.environ.get("OMP_WAIT_POLICY") != "passive"
 
 
 @contextmanager

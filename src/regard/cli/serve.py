@@ -4,7 +4,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from regard.cli.options import DeviceOption
 from regard.cli.output import print_line
 from regard.cli.pipeline import check_device
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.serve.registry import Registry
 
 _LOCALHOST = "127.0.0.1"
 _LOCAL_NAMES = (_LOCALHOST, "localhost", "[::1]", "::1")
@@ -54,14 +57,13 @@ def serve(
     from regard.serve.guard import Access
     from regard.serve.header_timeout import HeaderTimeoutProtocol
     from regard.serve.limits import Limits
-    from regard.serve.registry import Registry
 
     token = token or os.environ.get("REGARD_TOKEN") or None
     if host not in _LOCAL_NAMES and token is None and not insecure:
         raise UserError(f"--host {host} can be reached by others; give --token, or --insecure to let everybody in")
     # With an address that stands for all of the machine's addresses, the host name of a request is not known.
     names = {*_LOCAL_NAMES, host, *(host_name or ())} if host_name or host not in _ANY_ADDRESS else {"*"}
-    registry = Registry.open(folders, check_device(device))
+    registry = _load(folders, check_device(device))
     limits = Limits() if queue is None else Limits(queue=queue)
     asgi_app = make_app(registry, Access(frozenset(names), token), limits)
     # By default the decoding thread yields to the thread that answers requests only every 5 ms, which is too slow.
@@ -78,6 +80,14 @@ def serve(
         timeout_graceful_shutdown=10,
     )
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _load(folders: list[Path], device: str | None) -> "Registry":
+    from regard.serve.registry import Registry
+    from regard.threads import one_thread
+
+    with one_thread():  # torch's threads are for decoding, which another Python thread does
+        return Registry.open(folders, device)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -84,13 +84,15 @@ class JobQueue:
     A job that is in `waiting` is settled by whoever removes it from there, so each is settled once.
     """
 
-    def __init__(self, limits: Limits, name: str = "worker") -> None:
+    def __init__(self, limits: Limits, name: str = "worker", at_start: Callable[[], None] = lambda: None) -> None:
+        """`at_start` is called in the thread, before the first job."""
         self.limits = limits
         self.waiting: list[QueuedJob] = []
         self.running = 0
         self.done = self.batches = self.refused = self.given_up = 0
         self._changed = threading.Condition()
         self._closed = False
+        self._at_start = at_start
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -144,6 +146,7 @@ class JobQueue:
             queued.settle(JobTimeout())
 
     def _work(self) -> None:
+        self._at_start()
         batch: list[QueuedJob] = []
         while True:
             with self._changed:

@@ -13,6 +13,7 @@ from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
 from regard.serve.registry import OtherT, Registry, ServedModel
 from regard.text.tokenizer import Tokenizer
+from regard.threads import own_threads
 
 _POLL_SECONDS = 0.05  # between two checks whether the client is still connected
 
@@ -38,7 +39,7 @@ class Dispatcher:
     def __init__(self, registry: Registry, limits: Limits) -> None:
         self.registry = registry
         self.limits = limits
-        self.queue = JobQueue(limits, "decode")
+        self.queue = JobQueue(limits, "decode", own_threads)
         """Everything that runs a model"""
         self.export_queue = JobQueue(limits, "export")
         """Serialising tensors, which need not wait for the models"""
