@@ -143,7 +143,8 @@ def run_limited(
 
 def test_a_run_that_was_split_and_then_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
     files = toy_files(tmp_path, n=300)
-    whole, killed = (train_arguments(files, tmp_path / name, *SHORT) for name in ("whole", "killed"))
+    arguments = [train_arguments(files, tmp_path / name, *SHORT) for name in ("whole", "killed")]
+    whole, killed = ([*each, "--device", "cpu"] for each in arguments)
     done = run_limited(whole, full=30)
     assert done.returncode == 0, done.stderr
     assert "out of memory" in done.stderr and "4 parts" in done.stderr
@@ -156,7 +157,7 @@ def test_a_run_that_was_split_and_then_killed_ends_with_the_same_bits(tmp_path: 
 
 def test_a_run_in_which_nothing_fits_fails_in_one_line_and_can_be_resumed(tmp_path: Path) -> None:
     files = toy_files(tmp_path, n=300)
-    arguments = train_arguments(files, tmp_path / "out", *SHORT)
+    arguments = [*train_arguments(files, tmp_path / "out", *SHORT), "--device", "cpu"]
     assert "even with one example" in failed_in_one_line(run_limited(arguments, full=30, most=0))
     resumed = regard(*arguments, "--resume")
     assert resumed.returncode == 0, "with more memory the run continues"

@@ -39,6 +39,6 @@ def test_a_run_compiles_nothing_that_was_rehearsed(name: str, tmp_path: Path) ->
     with rehearsal(recipe, torch.device("cuda")):
         pass
     before = compiled()
-    pairs = [("abcdefghij"[: n % 10] + "a" * n, "ab" * n) for n in range(1, 50)] * 20
+    pairs = [("abcdefghij" + "a" * n, "ab" * n) for n in range(1, 50)] * 20
     train(Run(recipe, write_pairs(tmp_path, "train", pairs), None, tmp_path / "run"))
     assert compiled() == before
