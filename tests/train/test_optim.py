@@ -112,18 +112,19 @@ def test_weight_decay_follows_the_rule_in_the_model_of_every_recipe(name: str) -
         assert any(parameter_name.endswith("a_log") for parameter_name, _ in model.named_parameters())
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-def test_the_state_is_restored_exactly(weight_decay: float) -> None:
+def test_the_state_is_restored_exactly(weight_decay: float, optimizer: str) -> None:
     first, second = nn.Linear(4, 2), nn.Linear(4, 2)
-    config = OptimConfig(weight_decay=weight_decay)
+    config = OptimConfig.parse({"weight_decay": weight_decay, "optimizer": optimizer})
     a, b = Optimizer(first, config), Optimizer(second, config)
     gradients(first, 1)
     a.step(1e-2)
     second.load_state_dict(first.state_dict())
     b.restore({name: tensor.clone() for name, tensor in a.state().items()}, "checkpoint")
-    for model, optimizer in ((first, a), (second, b)):
+    for model, each in ((first, a), (second, b)):
         gradients(model, 2)
-        optimizer.step(1e-2)
+        each.step(1e-2)
     assert all(torch.equal(x, y) for x, y in zip(first.parameters(), second.parameters(), strict=True))
 
 
@@ -157,5 +158,5 @@ def test_a_state_of_another_model_is_refused(change: str) -> None:
             del state["exp_avg.weight"]
         case "foreign":
             state["exp_avg.other"] = torch.zeros(1)
-    with pytest.raises(UserError, match="checkpoint: Adam's 'exp_avg"):
+    with pytest.raises(UserError, match="checkpoint: the optimizer's 'exp_avg"):
         Optimizer(model, OptimConfig()).restore(state, "checkpoint")
