@@ -21,7 +21,7 @@ _NOT_DECAYED = {"positions", "a_log"}
 
 class OptimConfig(Config):
     optimizer: Literal["adam", "muon"] = "adam"
-    """muon: Muon for the matrices of the layers, Adam for the rest; needs fewer updates, and on a CPU more time."""
+    """muon: Muon for the matrices of the layers, Adam for the rest; needs fewer updates, which take a little longer."""
     schedule: Literal["inverse-sqrt", "cosine", "constant"] = "inverse-sqrt"
     """How the learning rate falls after a linear warm-up: with 1/√step, with a cosine to 0 at the last step, or not."""
     lr: float | None = Field(None, gt=0.0)
