@@ -92,7 +92,7 @@ def test_unusable_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
         ((one,), "two line-aligned files"),
         ((one, tmp_path / "none"), "no such file"),
         ((one, one, one), "one or two"),
-        ((cut, one), "gzip"),
+        ((cut, one), "not a complete compressed file"),
         ((one, tmp_path), "is a folder"),
         ((Path("/dev/null"), one), "is a device"),
     ]:

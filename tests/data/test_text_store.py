@@ -158,7 +158,11 @@ def test_long_lines_of_invalid_bytes_are_left_out(tmp_path: Path, monkeypatch: p
 def test_unusable_files_are_refused_with_what_to_do(tmp_path: Path) -> None:
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(b"hello\n" * 1000)[:30])
-    for paths, message in [([], "no text file"), ([tmp_path / "none"], "no such file"), ([cut], "gzip")]:
+    for paths, message in [
+        ([], "no text file"),
+        ([tmp_path / "none"], "no such file"),
+        ([cut], "not a complete compressed file"),
+    ]:
         with pytest.raises(UserError, match=message):
             opened(paths, ByteTokenizer(), tmp_path)
     assert not (tmp_path / "corpora").exists()

@@ -14,7 +14,10 @@ from regard.errors import UserError
 
 FilesArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="FILES", help="Training pairs: two line-aligned files, or one .tsv or .jsonl file."),
+    typer.Argument(
+        metavar="FILES",
+        help="Training pairs: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip).",
+    ),
 ]
 TestOption = Annotated[tuple[Path, Path], typer.Option(metavar="SRC TGT", help="Test pairs: two line-aligned files.")]
 RecipesOption = Annotated[

@@ -29,13 +29,14 @@ WordsOption = Annotated[
 
 
 class ValidPairCommand(TyperCommand):
-    """A command whose --valid takes the two files of a pair, `--valid SRC TGT`, or one TSV or JSONL file."""
+    """A command whose --valid takes the two files of a pair, `--valid SRC TGT`, or one file of pairs."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from regard.data.pair_readers import is_pair_file
+
         expanded = list(args)
         for i in reversed([i for i, arg in enumerate(args) if arg == "--valid"]):
             first, second = ([*args[i + 1 :], "", ""])[:2]
-            is_single_file = first.removesuffix(".gz").endswith((".tsv", ".jsonl"))
-            if second and not second.startswith("-") and not is_single_file:
+            if second and not second.startswith("-") and not is_pair_file(Path(first)):
                 expanded.insert(i + 2, "--valid")
         return super().parse_args(ctx, expanded)

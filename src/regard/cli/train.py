@@ -18,8 +18,9 @@ def train(
         list[Path],
         typer.Argument(
             metavar="FILES",
-            help="Translation: two line-aligned files (plain or .gz), or one .tsv or .jsonl file. Language models: "
-            "text files. Classifiers: a TSV file of text and label. Captioners: a TSV file of image file and caption.",
+            help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); "
+            "plain, .gz, .xz or .zst. Language models: text files. Classifiers: a TSV file of text and label. "
+            "Captioners: a TSV file of image file and caption.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The model directory to write.")],

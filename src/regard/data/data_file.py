@@ -1,8 +1,9 @@
-"""A text file or pipe, plain or gzipped, that is hashed while it is read."""
+"""A text file or pipe, plain or compressed (gzip, xz, zstd), that is hashed while it is read."""
 
 import gzip
 import hashlib
 import io
+import lzma
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 _BUFFER = 1 << 18
-_GZIP = b"\x1f\x8b"  # the first bytes of every gzip file
+_GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # the first bytes of such files
+
+COMPRESSED = (".gz", ".xz", ".zst")
+"""Suffixes of compressed files. What a file is, its first bytes say."""
 
 
 class DataFile:
-    """A plain or gzipped file or pipe. It is read once: the hash of its bytes is computed on the way."""
+    """A plain or compressed file or pipe. It is read once: the hash of its bytes is computed on the way."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,17 +40,29 @@ class DataFile:
                 _HashingReader(raw, self._hash) as hashed,
                 io.BufferedReader(hashed, _BUFFER) as file,
             ):
-                if hashed.peek(len(_GZIP)) == _GZIP:
-                    with gzip.GzipFile(fileobj=file) as content:
-                        yield content  # type: ignore[misc]
-                else:
-                    yield file
+                with self._uncompressed(file, hashed.peek(len(_XZ))) as content:
+                    yield content
                 while file.read(_BUFFER):
                     pass  # the hash needs every byte
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            raise UserError(f"{self.path}: not a complete gzip file; copy it again") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError):
+            raise UserError(f"{self.path}: not a complete compressed file; copy it again") from None
         except OSError as error:
             raise UserError(f"{self.path}: cannot be read ({error.strerror or error})") from None
+
+    @contextmanager
+    def _uncompressed(self, file: BinaryIO, start: bytes) -> Iterator[BinaryIO]:
+        if start.startswith(_GZIP):
+            with gzip.GzipFile(fileobj=file) as content:
+                yield content  # type: ignore[misc]
+        elif start.startswith(_XZ):
+            with lzma.LZMAFile(file) as xz:
+                yield xz  # type: ignore[misc]
+        elif start.startswith(_ZSTD):
+            from regard.data.zstd_reader import ZstdReader
+
+            yield io.BufferedReader(ZstdReader(file, self.path), _BUFFER)
+        else:
+            yield file
 
     def lines(self) -> Iterator[bytes]:
         """Yield the lines without their line feeds."""
@@ -85,8 +101,13 @@ class _HashingReader(io.RawIOBase):
         return self._peeked
 
 
+def without_compression(path: Path) -> Path:
+    """Return the path without the suffix of a compressed file: corpus.tsv.gz becomes corpus.tsv."""
+    return path.with_suffix("") if path.suffix in COMPRESSED else path
+
+
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a plain or gzipped file without their line feeds."""
+    """Yield the lines of a plain or compressed file without their line feeds."""
     return DataFile(path).lines()
 
 

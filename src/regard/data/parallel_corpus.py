@@ -1,31 +1,30 @@
-"""Parallel text on disk: two line-aligned files, one TSV or one JSONL, plain or gzipped.
+"""Parallel text on disk: two line-aligned files, or one file of a format of `pair_readers`, plain or compressed.
 
 Bad lines do not stop a run, but are counted: the report has each kind of problem with its first line number.
 """
 
-import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 
 from regard.data.corpus_report import CorpusReport
-from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint
+from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint, without_compression
+from regard.data.pair_readers import READERS, RawPair, aligned_lines
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
 from regard.paths import check_input_file
 from regard.text.clean import clean, has_surrogate, needs_cleaning
 
 SentencePair = tuple[str, str]
-RawPair = tuple[bytes | str, bytes | str] | BadLine
 
 _BLOCK = 64  # pairs looked at together: if nothing is wrong with any of them, they need no cleaning
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The files of a parallel corpus: two paths, or one TSV or JSONL; `langs` are the two sides of a JSONL.
+    """The files of a parallel corpus: two paths, or one; `langs` are the two sides if that has more or names them.
 
     A pipe is read like a file; a single one without a suffix, as from `<(…)` in a shell, is a TSV.
     """
@@ -39,15 +38,15 @@ class Corpus:
             raise UserError(f"expected one or two data files, got {len(self.paths)}")
         for path in self.paths:
             check_input_file(path)
-        if len(self.paths) == 1 and self.format not in (".tsv", ".jsonl"):
-            raise UserError(f"{self.paths[0]}: give two line-aligned files, or one .tsv or .jsonl file")
+        if len(self.paths) == 1 and self.format not in READERS:
+            raise UserError(f"{self.paths[0]}: give two line-aligned files, or one that ends in {', '.join(READERS)}")
 
     @property
     def format(self) -> str:
         """The suffix of the only file; empty for two files, whose names do not matter"""
         if len(self.paths) == 2:
             return ""
-        suffix = Path(self.paths[0].name.removesuffix(".gz")).suffix
+        suffix = without_compression(self.paths[0]).suffix.lower()
         return ".tsv" if not suffix and self.paths[0].is_fifo() else suffix
 
     def read(self) -> "ParsedCorpus":
@@ -98,10 +97,8 @@ class Corpus:
 
     def _raw_pairs(self, files: list[DataFile]) -> Iterator[RawPair]:
         if len(files) == 2:
-            return _aligned_lines(*files)
-        if self.format == ".tsv":
-            return _tsv_pairs(files[0])
-        return _jsonl_pairs(files[0], self.langs)
+            return aligned_lines(*files)
+        return READERS[self.format](files[0], self.langs)
 
     def _clean_side(self, raw: "bytes | str | BadLine", report: CorpusReport) -> "str | BadLine":
         if isinstance(raw, bytes):
@@ -147,38 +144,3 @@ class ParsedCorpus:
 
     def close(self) -> None:
         self.texts.close()
-
-
-def _aligned_lines(src: DataFile, tgt: DataFile) -> Iterator[tuple[bytes, bytes]]:
-    pairs = zip_longest(src.lines(), tgt.lines())
-    for n, (left, right) in enumerate(pairs):
-        if left is None or right is None:
-            more = n + 1 + sum(1 for _ in pairs)
-            counts = (n, more) if left is None else (more, n)
-            raise UserError(
-                f"{src.path} has {counts[0]:,} lines but {tgt.path} has {counts[1]:,}; line n of one must be the "
-                "translation of line n of the other"
-            )
-        yield left, right
-
-
-def _tsv_pairs(file: DataFile) -> Iterator[RawPair]:
-    for line in file.lines():
-        columns = line.split(b"\t")
-        if len(columns) == 2:
-            yield columns[0], columns[1]
-        else:
-            yield BadLine("not two tab-separated columns")
-
-
-def _jsonl_pairs(file: DataFile, langs: tuple[str, str] | None) -> Iterator[RawPair]:
-    for line in file.lines():
-        try:
-            sides: dict[str, str] = json.loads(line)["translation"]
-            first, second = langs or tuple(sides)[:2]
-            if not (isinstance(sides[first], str) and isinstance(sides[second], str)):
-                raise TypeError
-            langs = (first, second)  # the first good line decides which language is the source
-            yield sides[first], sides[second]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            yield BadLine('not {"translation": {…, …}} with both languages')

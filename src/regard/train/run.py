@@ -12,6 +12,7 @@ from regard import models
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
 from regard.config import read_yaml
+from regard.data.data_file import without_compression
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
 from regard.files import remove_leftovers, write_atomically
@@ -138,7 +139,7 @@ def _guided_aligner(trainer: Trainer) -> Aligner:
 
 def languages_from_names(files: Sequence[Path]) -> tuple[str, str]:
     """Return the languages of files with names such as train.en and train.fr.gz, or ("src", "tgt")."""
-    suffixes = [Path(path.name.removesuffix(".gz")).suffix.removeprefix(".") for path in files]
+    suffixes = [without_compression(path).suffix.removeprefix(".") for path in files]
     if len(suffixes) == 2 and all(2 <= len(s) <= 3 and s.isalpha() for s in suffixes) and len(set(suffixes)) == 2:
         return suffixes[0], suffixes[1]
     return "src", "tgt"

@@ -1,0 +1,145 @@
+"""Readers of parallel files: each yields the pairs of one format, and says what is wrong with a line that has none."""
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import zip_longest
+from pathlib import Path
+from typing import Protocol
+
+from regard.data.data_file import BadLine, DataFile, without_compression
+from regard.data.translation_memory import read_translation_memory
+from regard.errors import UserError
+
+RawPair = tuple[bytes | str, bytes | str] | BadLine
+Languages = tuple[str, str] | None
+
+_HEADERS = {("source", "target"), ("src", "tgt")}
+
+
+class Lines(Protocol):
+    """A text that is read line by line."""
+
+    path: Path
+
+    def lines(self) -> Iterator[bytes]: ...
+
+
+def aligned_lines(src: Lines, tgt: Lines) -> Iterator[tuple[bytes, bytes]]:
+    pairs = zip_longest(src.lines(), tgt.lines())
+    for n, (left, right) in enumerate(pairs):
+        if left is None or right is None:
+            more = n + 1 + sum(1 for _ in pairs)
+            counts = (n, more) if left is None else (more, n)
+            raise UserError(
+                f"{src.path} has {counts[0]:,} lines but {tgt.path} has {counts[1]:,}; line n of one must be the "
+                "translation of line n of the other"
+            )
+        yield left, right
+
+
+def _tsv_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
+    for line in file.lines():
+        columns = line.split(b"\t")
+        if len(columns) == 2:
+            yield columns[0], columns[1]
+        else:
+            yield BadLine("not two tab-separated columns")
+
+
+def _jsonl_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
+    for line in file.lines():
+        try:
+            sides: dict[str, str] = json.loads(line)["translation"]
+            first, second = langs or tuple(sides)[:2]
+            if not (isinstance(sides[first], str) and isinstance(sides[second], str)):
+                raise TypeError
+            langs = (first, second)  # the first good line decides which language is the source
+            yield sides[first], sides[second]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            yield BadLine('not {"translation": {…, …}} with both languages')
+
+
+def _csv_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
+    """Yield the rows of two columns; a first row of names or of the two language codes is left out."""
+    with file.open() as content:
+        text = io.TextIOWrapper(content, encoding="utf-8", errors="surrogateescape", newline="")
+        rows = csv.reader(text)
+        headers = _HEADERS | {langs or ("source", "target")}
+        for number in range(1 << 62):
+            try:
+                row = next(rows, None)
+            except csv.Error:
+                yield BadLine("not a row of CSV")
+                continue
+            if row is None:
+                break
+            if number == 0 and tuple(cell.strip("\ufeff ").lower() for cell in row) in headers:
+                continue
+            if len(row) == 2:
+                yield row[0].encode("utf-8", "surrogateescape"), row[1].encode("utf-8", "surrogateescape")
+            else:
+                yield BadLine("not two columns")
+        text.detach()
+
+
+def _zip_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
+    """Yield the pairs of a zip archive as OPUS offers it: two members with one name, ending in the languages."""
+    with file.open():  # for the hash of its bytes
+        pass
+    try:
+        with closing(zipfile.ZipFile(file.path)) as archive:
+            src, tgt = _find_members(archive.namelist(), file.path, langs)
+            yield from aligned_lines(_Member(archive, file.path, src), _Member(archive, file.path, tgt))
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"{file.path}: not a complete zip archive that can be read ({error})") from None
+
+
+class _Member:
+    """A file in a zip archive."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path, name: str) -> None:
+        self.archive, self.name, self.path = archive, name, path / name
+
+    def lines(self) -> Iterator[bytes]:
+        with self.archive.open(self.name) as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
+
+
+def _find_members(names: list[str], path: Path, langs: Languages) -> tuple[str, str]:
+    """Return the names of the source and the target, such as Tatoeba.en-fr.en and Tatoeba.en-fr.fr."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, language = name.rpartition(".")
+        if re.fullmatch(r"[a-z]{2,3}([_-]\w+)?", language, re.IGNORECASE) and language not in ("xml", "ids", "txt"):
+            groups.setdefault(stem, []).append(language)
+    for stem, languages in groups.items():
+        if langs is not None and set(langs) <= set(languages):
+            return f"{stem}.{langs[0]}", f"{stem}.{langs[1]}"
+        if langs is None and len(languages) == 2:
+            order = sorted(languages, key=lambda code: (f"-{code}" in stem, code))  # en-fr: en is the source
+            return f"{stem}.{order[0]}", f"{stem}.{order[1]}"
+    wanted = " and ".join(f".{code}" for code in langs or ()) or "two languages, such as .en and .fr"
+    raise UserError(f"{path}: no two members of one name that end in {wanted}; unpack it and give two files")
+
+
+READERS: dict[str, Callable[[DataFile, Languages], Iterator[RawPair]]] = {
+    ".tsv": _tsv_pairs,
+    ".csv": _csv_pairs,
+    ".jsonl": _jsonl_pairs,
+    ".tmx": read_translation_memory,
+    ".xlf": read_translation_memory,
+    ".xliff": read_translation_memory,
+    ".zip": _zip_pairs,
+}
+"""Formats of a single file, by suffix"""
+
+
+def is_pair_file(path: Path) -> bool:
+    """Return whether a file of that name holds both sides."""
+    return without_compression(path).suffix.lower() in READERS
