@@ -12,6 +12,7 @@ import zstandard
 
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import DataFile
+from regard.data.pair_readers import named_languages
 from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 
@@ -169,3 +170,16 @@ def test_long_segments_and_deep_elements_take_little_memory(tmp_path: Path) -> N
     path.write_text(long.getvalue())
     pairs, report = read(path)
     assert pairs == [] and list(report.problems) == ["over 5,000 characters"]
+
+
+def test_the_languages_of_a_file_are_found(tmp_path: Path) -> None:
+    src, tgt = ("".join(pair[i] + "\n" for pair in PAIRS) for i in range(2))
+    texts = {"a.tmx": tmx(PAIRS), "a.xlf": xliff(PAIRS), "b.xliff": xliff2(PAIRS)}
+    texts["a.jsonl"] = '{"translation": {"en": "a", "fr": "b"}}\n'
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        assert named_languages(tmp_path / name) == ("en", "fr"), name
+    assert named_languages(moses_zip(tmp_path / "a.zip", {"a.en": src, "a.fr": tgt})) == ("en", "fr")
+    for name, text in {"c.tmx": BOMB, "c.jsonl": "[", "c.tsv": "a\tb", "c.zip": "x"}.items():
+        (tmp_path / name).write_text(text)
+        assert named_languages(tmp_path / name) is None, name

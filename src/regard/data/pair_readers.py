@@ -6,13 +6,13 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
 from regard.data.data_file import BadLine, DataFile, without_compression
-from regard.data.translation_memory import read_translation_memory
+from regard.data.translation_memory import memory_languages, read_translation_memory
 from regard.errors import UserError
 
 RawPair = tuple[bytes | str, bytes | str] | BadLine
@@ -143,3 +143,27 @@ READERS: dict[str, Callable[[DataFile, Languages], Iterator[RawPair]]] = {
 def is_pair_file(path: Path) -> bool:
     """Return whether a file of that name holds both sides."""
     return without_compression(path).suffix.lower() in READERS
+
+
+def named_languages(path: Path) -> tuple[str, str] | None:
+    """Return the language codes that a file of pairs contains, such as ("en", "fr"); None: it contains none."""
+    if not path.is_file():  # a pipe can be read only once
+        return None
+    file, found = DataFile(path), None
+    match without_compression(path).suffix.lower():
+        case ".tmx" | ".xlf" | ".xliff":
+            found = memory_languages(file)
+        case ".zip" if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                found = _find_members(archive.namelist(), path, None)
+            found = found[0].rpartition(".")[2], found[1].rpartition(".")[2]
+        case ".jsonl":
+            with suppress(ValueError, KeyError, TypeError, RecursionError, StopIteration):
+                first, second = tuple(json.loads(next(file.lines()))["translation"])[:2]
+                found = first, second
+    codes = [re.split("[-_]", language)[0].lower() for language in found or ()]
+    return (codes[0], codes[1]) if len(set(codes)) == 2 and all(map(_is_code, codes)) else None
+
+
+def _is_code(text: str) -> bool:
+    return 2 <= len(text) <= 3 and text.isalpha()

@@ -3,8 +3,8 @@
 A file that declares entities is refused, because entities can stand for other files or for gigabytes of text.
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 from xml.parsers import expat
@@ -34,6 +34,19 @@ def read_translation_memory(file: DataFile, langs: tuple[str, str] | None) -> It
             raise UserError(f"{file.path}: not well-formed XML at line {error.lineno} ({problem})") from None
         except (LookupError, ValueError) as error:
             raise UserError(f"{file.path}: {error}") from None
+
+
+def memory_languages(file: DataFile) -> tuple[str, str] | None:
+    """Return the languages of a TMX or XLIFF: those of its first unit that has two."""
+    memory = _Memory(None)
+
+    def units() -> Generator[Segments]:
+        with file.open() as content:
+            yield from memory.read(content)
+
+    with suppress(expat.ExpatError, LookupError, ValueError), closing(units()) as segments:
+        next((True for _ in segments if memory.langs is not None), None)
+    return memory.langs
 
 
 @dataclass

@@ -13,6 +13,7 @@ from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
 from regard.config import read_yaml
 from regard.data.data_file import without_compression
+from regard.data.pair_readers import named_languages
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
 from regard.files import remove_leftovers, write_atomically
@@ -102,6 +103,7 @@ def train(run: Run) -> TrainingResult:
 
 
 def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> TrainingResult:
+    languages = run.languages or find_languages(run.train)
     log.doing("reading the data")
     with rehearsal(run.recipe, device_named(run.device)), task_class(run.files) as task:
         tokenizers = _tokenizers(run, task, log)
@@ -112,7 +114,7 @@ def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> T
     progress = trainer.train(progress)
     log.doing("averaging and validating the best checkpoints")
     weights, validation = _load_best_weights(run, trainer)
-    recipe, languages = run.recipe, run.languages or languages_from_names(run.train)
+    recipe = run.recipe
     bundle = Bundle(
         trainer.model,
         recipe.model,
@@ -137,8 +139,10 @@ def _guided_aligner(trainer: Trainer) -> Aligner:
     return Aligner(layer=guide.resolve_layer(n_layers), head=guide.head, threshold=_LINK_THRESHOLD)
 
 
-def languages_from_names(files: Sequence[Path]) -> tuple[str, str]:
-    """Return the languages of files with names such as train.en and train.fr.gz, or ("src", "tgt")."""
+def find_languages(files: Sequence[Path]) -> tuple[str, str]:
+    """Return the languages of files such as train.en and train.fr.gz, those in a file of pairs, or ("src", "tgt")."""
+    if len(files) == 1 and (named := named_languages(files[0])):
+        return named
     suffixes = [without_compression(path).suffix.removeprefix(".") for path in files]
     if len(suffixes) == 2 and all(2 <= len(s) <= 3 and s.isalpha() for s in suffixes) and len(set(suffixes)) == 2:
         return suffixes[0], suffixes[1]
