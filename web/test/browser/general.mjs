@@ -84,7 +84,7 @@ export async function appearances() {
   }
 }
 
-/** Draw 48 heads of 512 × 512 with the code of the page. */
+/** Draw 48 heads of 512 × 512 with the code of the page, about as fast as a loop that only copies the numbers. */
 export async function drawingSpeed() {
   const entry = new URL("../../src/figure/heatmap.ts", import.meta.url).pathname;
   const [{ output }] = await build({
@@ -93,18 +93,33 @@ export async function drawingSpeed() {
     build: { write: false, lib: { entry, name: "heatmap", formats: ["iife"] } },
   });
   const page = await open();
-  const milliseconds = await page.evaluate(async (code) => {
+  const [ours, plain] = await page.evaluate(async (code) => {
     const heatmap = new Function(`${code}; return heatmap`)();
     const ramp = Uint32Array.from({ length: 256 }, (_, i) => (0xff000000 | (i * 0x010101)) >>> 0);
     const canvases = Array.from({ length: 48 }, () => document.body.appendChild(document.createElement("canvas")));
     const weights = Array.from({ length: 48 }, () => Float32Array.from({ length: 512 * 512 }, Math.random));
-    const start = performance.now();
-    canvases.forEach((canvas, i) => heatmap.drawHeatmap(canvas, heatmap.weightLevels(weights[i]), 512, ramp));
-    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
-    return performance.now() - start;
+    const copy = (canvas, numbers) => {
+      canvas.width = canvas.height = 512;
+      const context = canvas.getContext("2d");
+      const image = context.createImageData(512, 512);
+      const pixels = new Uint32Array(image.data.buffer);
+      for (let i = 0; i < numbers.length; i++) pixels[i] = ramp[Math.floor(255 * numbers[i])];
+      context.putImageData(image, 0, 0);
+    };
+    const draw = (canvas, numbers) => heatmap.drawHeatmap(canvas, heatmap.weightLevels(numbers), 512, ramp);
+    const seconds = async (paint) => {
+      const start = performance.now();
+      canvases.forEach((canvas, i) => paint(canvas, weights[i]));
+      await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+      return performance.now() - start;
+    };
+    const times = [[], []];
+    for (let round = 0; round < 4; round++)
+      for (const [i, paint] of [draw, copy].entries()) times[i].push(await seconds(paint));
+    return times.map((each) => Math.min(...each));
   }, output[0].code).catch((error) => assert.fail(error.message));
-  console.log(`48 heads of 512 × 512 in ${milliseconds.toFixed(0)} ms`);
-  assert(milliseconds < 500, `${milliseconds} ms`);
+  console.log(`48 heads of 512 × 512 in ${ours.toFixed(0)} ms, ${(ours / plain).toFixed(1)} × a plain loop`);
+  assert(ours < 4 * plain, `${ours} and ${plain} ms`);
   await page.context().close();
 }
 
