@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _BUFFER = 1 << 18
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # the first bytes of such files
 
-COMPRESSED = (".gz", ".xz", ".zst")
-"""Suffixes of compressed files. What a file is, its first bytes say."""
+_SUFFIXES = (".gz", ".xz", ".zst")
+"""Suffixes that say nothing about the content. Whether a file is compressed is known from its first bytes."""
 
 
 class DataFile:
@@ -103,7 +103,7 @@ class _HashingReader(io.RawIOBase):
 
 def without_compression(path: Path) -> Path:
     """Return the path without the suffix of a compressed file: corpus.tsv.gz becomes corpus.tsv."""
-    return path.with_suffix("") if path.suffix in COMPRESSED else path
+    return path.with_suffix("") if path.suffix in _SUFFIXES else path
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

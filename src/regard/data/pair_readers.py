@@ -30,6 +30,7 @@ class Lines(Protocol):
 
 
 def aligned_lines(src: Lines, tgt: Lines) -> Iterator[tuple[bytes, bytes]]:
+    """Yield line n of both texts, which must have as many lines."""
     pairs = zip_longest(src.lines(), tgt.lines())
     for n, (left, right) in enumerate(pairs):
         if left is None or right is None:
@@ -66,25 +67,35 @@ def _jsonl_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
 
 def _csv_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
     """Yield the rows of two columns; a first row of names or of the two language codes is left out."""
+    for number, row in enumerate(_csv_rows(file)):
+        if row is None:
+            yield BadLine("not a row of CSV")
+        elif number == 0 and _is_header(row, langs):
+            continue
+        elif len(row) == 2:
+            yield row[0].encode("utf-8", "surrogateescape"), row[1].encode("utf-8", "surrogateescape")
+        else:
+            yield BadLine("not two columns")
+
+
+def _csv_rows(file: DataFile) -> Iterator[list[str] | None]:
+    """Yield the cells of each row, None for a row that is not CSV; invalid UTF-8 is kept as surrogates."""
     with file.open() as content:
         text = io.TextIOWrapper(content, encoding="utf-8", errors="surrogateescape", newline="")
         rows = csv.reader(text)
-        headers = _HEADERS | {langs or ("source", "target")}
-        for number in range(1 << 62):
+        while True:
             try:
-                row = next(rows, None)
-            except csv.Error:
-                yield BadLine("not a row of CSV")
-                continue
-            if row is None:
+                yield next(rows)
+            except StopIteration:
                 break
-            if number == 0 and tuple(cell.strip("\ufeff ").lower() for cell in row) in headers:
-                continue
-            if len(row) == 2:
-                yield row[0].encode("utf-8", "surrogateescape"), row[1].encode("utf-8", "surrogateescape")
-            else:
-                yield BadLine("not two columns")
+            except csv.Error:
+                yield None
         text.detach()
+
+
+def _is_header(row: list[str], langs: Languages) -> bool:
+    names = tuple(cell.strip("\ufeff ").lower() for cell in row)
+    return names in _HEADERS or names == langs
 
 
 def _zip_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:

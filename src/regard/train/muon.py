@@ -26,9 +26,14 @@ def orthogonalise(g: Tensor) -> Tensor:
     return x if g.shape[-2] <= g.shape[-1] else x.mT
 
 
+def embedding_tables(model: nn.Module) -> set[nn.Parameter]:
+    """Return the tables of embeddings; an output matrix that is tied to one is the same parameter."""
+    return {p for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+
+
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     """Return the matrices that Muon trains: those of linear and recurrent layers, except the output layer."""
-    tables = {p for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+    tables = embedding_tables(model)
     layers = [module for module in model.modules() if isinstance(module, nn.Linear | nn.RNNBase)]
     layers = [layer for layer in layers if layer is not getattr(model, "output", None)]
     weights = dict.fromkeys(p for layer in layers for p in layer.parameters() if p.dim() == 2)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.errors import UserError
 from regard.train.cuda_graphs import GraphRunner
-from regard.train.muon import Muon, hidden_matrices
+from regard.train.muon import Muon, embedding_tables, hidden_matrices
 
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -70,7 +70,7 @@ class AdamState(NamedTuple):
 
 
 class Optimizer:
-    """Adam with gradient clipping that skips the update when the gradient is not finite.
+    """Adam, or Muon with Adam, with gradient clipping; skips an update whose gradient is not finite.
 
     The check is made on the device (`found_inf` of the fused kernel), so that the host never waits for it. The kernel
     is called directly: torch.optim imports torch's compiler, which takes longer than a small model's first updates.
@@ -132,7 +132,7 @@ class Optimizer:
         torch._foreach_sub_(steps, [bad] * len(steps))
 
     def state(self) -> dict[str, Tensor]:
-        """Return Adam's state under the parameters' names; before the first update there is none."""
+        """Return the optimizer's state under the parameters' names; before the first update Adam has none."""
         tensors = {"skipped": self.skipped}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if parameter in self.adam:
@@ -181,7 +181,7 @@ def _parameter_groups(
     Not decayed are vectors (norms, biases), embeddings of tokens and of positions, and `a_log` of state-space layers.
     An output matrix that is tied to an embedding is the same parameter and counts as an embedding.
     """
-    embeddings = {p for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
+    embeddings = embedding_tables(model)
     decayed: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
