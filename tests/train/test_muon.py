@@ -59,3 +59,16 @@ def test_embeddings_norms_biases_and_the_output_layer_are_left_to_adam(name: str
     names = {id(p): n for n, p in model.named_parameters()}
     chosen = {names[id(p)] for p in hidden_matrices(model)}
     assert chosen and not any(part in n for n in chosen for part in ("tokens", "norm", "bias", "output.", "positions"))
+
+
+def test_two_updates_equal_the_definition() -> None:
+    layer = one_layer(bias=False)
+    first, second = torch.randn(2, 4, 6)
+    weight, mean, rate = layer.weight.detach().clone(), torch.zeros(4, 6), 0.01 * 0.2 * 6**0.5
+    optimizer = Optimizer(layer, OptimConfig(optimizer="muon", clip=0.0))
+    for g in (first, second):
+        layer.weight.grad = g
+        optimizer.step(0.01)
+        mean = 0.95 * mean + 0.05 * g
+        weight -= rate * orthogonalise(0.05 * g + 0.95 * mean)
+    torch.testing.assert_close(layer.weight.detach(), weight)
