@@ -4,6 +4,7 @@ from torch import nn
 
 from regard import models
 from regard.errors import UserError
+from regard.models.inference import inference_copy
 from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
 from regard.train.recipe import load_recipe, recipe_names
 
@@ -160,3 +161,13 @@ def test_a_state_of_another_model_is_refused(change: str) -> None:
             state["exp_avg.other"] = torch.zeros(1)
     with pytest.raises(UserError, match="checkpoint: the optimizer's 'exp_avg"):
         Optimizer(model, OptimConfig()).restore(state, "checkpoint")
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_copies_for_decoding_are_renewed_after_every_update(optimizer: str) -> None:
+    model = models.build({"n_layers": 1, "d_model": 16, "d_ff": 16, "n_heads": 2}, 20)
+    each = Optimizer(model, OptimConfig.parse({"optimizer": optimizer}))
+    for seed in range(3):
+        gradients(model, seed)
+        each.step(1e-2)
+        assert torch.equal(inference_copy(model).output.weight, model.output.weight)  # type: ignore[union-attr]

@@ -1,7 +1,6 @@
 """Steps of a search on a CPU as traced graphs: torch runs all operations of a step without Python in between."""
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Any, TypeVar
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.inference import PackedLinear
-from regard.search.graphs import Step, limit_size
+from regard.search.graphs import Step
 from regard.search.nested import copy_into, list_tensors, map_tensors
 from regard.search.protocols import SearchStep
 from regard.search.slots import Slots
@@ -18,7 +17,7 @@ from regard.search.slots import Slots
 V = TypeVar("V")
 
 _MAX_ROWS = 512  # with more hypotheses, what Python needs is small against the arithmetic
-_MAX_TRACES = 256
+_MAX_TRACES = 32  # per model: torch never frees a trace, which takes some megabytes
 _SEARCHES = 4  # tracing takes as long as a few searches, so a shape is traced when this many have needed it
 
 
@@ -31,7 +30,7 @@ class TracedSteps:
         members = [module for module in getattr(model, "members", (model,)) if isinstance(module, nn.Module)]
         modules = [module for member in members for module in member.modules()]
         self.packed = [module for module in modules if isinstance(module, PackedLinear)]
-        self.traces: OrderedDict[Hashable, Callable[..., Any] | None] = OrderedDict()
+        self.traces: dict[Hashable, Callable[..., Any] | None] = {}
         """None: the shape cannot be traced"""
         self.n_searches: dict[Hashable, int] = {}
         """How many searches have needed each shape"""
@@ -74,9 +73,8 @@ class TracedSteps:
         if key not in self.seen:
             self.seen.add(key)
             self.n_searches[key] = self.n_searches.get(key, 0) + 1
-        if key not in self.traces and self.n_searches[key] >= _SEARCHES:
+        if key not in self.traces and self.n_searches[key] >= _SEARCHES and len(self.traces) < _MAX_TRACES:
             self.traces[key] = self._trace(run, slots)
-            limit_size(self.traces, _MAX_TRACES)
         return self.traces.get(key)
 
     def _trace(self, run: Step, slots: Slots[Any]) -> Callable[..., Any] | None:

@@ -90,10 +90,8 @@ class Optimizer:
 
     def step(self, lr: float) -> Tensor:
         """Update the weights and return the gradient's norm before clipping; the gradients stay as they are."""
-        if self._graph is None:
-            return self._update(lr)
-        norm = self._graph(torch.full((), lr, device=self.skipped.device))
-        # A replayed graph does not count as a change of the weights, but copies of them must be renewed.
+        norm = self._update(lr) if self._graph is None else self._graph(torch.full((), lr, device=self.skipped.device))
+        # For torch neither the fused kernel nor a replayed graph changes the weights, but copies must be renewed.
         torch.autograd.graph.increment_version(self.parameters)
         return norm
 
