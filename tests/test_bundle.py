@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, save_alignment
+from regard.bundle_files import accept_files
 from regard.bundle_upgrade import FORMAT_VERSION
 from regard.errors import UserError
 from regard.pipelines.captioner import Captioner
@@ -18,6 +20,7 @@ from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
+from regard.text.seen_words import SeenWords
 
 BUNDLES = Path(__file__).parent / "bundles"
 VERSIONS = sorted(BUNDLES.iterdir())
@@ -70,6 +73,19 @@ def test_saved_again_it_has_the_present_format_and_gives_the_same(folder: Path, 
     Bundle.load(folder).save(tmp_path, "card")
     assert json.loads((tmp_path / "config.json").read_text())["format_version"] == FORMAT_VERSION
     assert_same(results(tmp_path), results(folder))
+
+
+def test_words_of_the_training_data_are_optional(tmp_path: Path) -> None:
+    bundle = Bundle.load(BUNDLES / "format-3" / "transformer")
+    assert bundle.words is None
+    assert all(t.unknown == () for t in load(BUNDLES / "format-3" / "transformer", device="cpu").translate(["x y"]))
+    replace(bundle, words=SeenWords.count(["the cat", "the Dog"])).save(tmp_path, "card")
+    translator = load(tmp_path, device="cpu")
+    assert isinstance(translator, Translator)
+    assert [t.unknown for t in translator.translate(["The cat and the DOG and", ""])] == [("and",), ()]
+    (tmp_path / "manifest.json").unlink()
+    accept_files(tmp_path)
+    assert Bundle.load(tmp_path).words == translator.words, "accepted files include the words"
 
 
 def test_a_bundle_without_a_version_is_of_the_first_format(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A model directory: config.json, model.safetensors, tokenizer/, README.md (the model card) and manifest.json."""
+"""A model directory: config.json, model.safetensors, tokenizer/, README.md (the model card) and manifest.json.
+
+A translator's directory also has words.tsv, the source words of its training data; older ones do not.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +14,7 @@ from safetensors.torch import load_file, save
 
 from regard import __version__, models
 from regard.alignment.from_attention import Aligner
-from regard.bundle_files import CARD, CONFIG, TOKENIZER, WEIGHTS, read_files, update_file, write_files
+from regard.bundle_files import CARD, CONFIG, TOKENIZER, WEIGHTS, WORDS, read_files, update_file, write_files
 from regard.bundle_upgrade import (
     FIRST_WITH_MANIFEST,
     FORMAT_VERSION,
@@ -26,6 +29,7 @@ from regard.manifest import MANIFEST, DamagedFile, check_regular, read_regular
 from regard.memory import OutOfMemoryCaught
 from regard.models.weights import SkipInitialisation, check_shapes, load_weights, weights_of
 from regard.search.decode import DecodeConfig
+from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import TokenizerPair
 
 TaskName = Literal["translate", "text", "masked", "classify", "caption"]
@@ -60,6 +64,8 @@ class Bundle:
     context: int = 256
     alignment: Aligner = field(default_factory=Aligner)
     examples: tuple[str, ...] = ()
+    words: SeenWords | None = None
+    """The source words of the training data"""
 
     def save(self, folder: Path, card: str) -> None:
         """Write the model directory; `card` is the text of its README.md. A crash leaves the old one or the new one."""
@@ -78,6 +84,8 @@ class Bundle:
             CARD: card.encode(),
             **{TOKENIZER + name: content for name, content in self.tokenizers.files().items()},
         }
+        if self.words is not None:
+            files[WORDS] = self.words.to_bytes()
         write_files(folder, files)
 
     @classmethod
@@ -106,6 +114,7 @@ class Bundle:
             config.context,
             config.alignment,
             config.examples,
+            SeenWords.from_bytes(read_regular(files[WORDS])) if WORDS in files else None,
         )
 
 

@@ -17,6 +17,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 CARD = "README.md"
 TOKENIZER = "tokenizer/"
+WORDS = "words.tsv"
 
 _NEW = ".new"
 _ADVICE = "copy the model directory again or, if you changed it yourself, run `regard verify {} --accept`"
@@ -118,7 +119,7 @@ def _read_manifest(folder: Path) -> Manifest | None:
 
 def _files_without_manifest(folder: Path) -> dict[str, Path]:
     tokenizers = [path for suffix in ("spm", "json") for path in sorted((folder / TOKENIZER).glob(f"*.{suffix}"))]
-    names = [CONFIG, WEIGHTS, CARD, *(f"{TOKENIZER}{path.name}" for path in tokenizers)]
+    names = [CONFIG, WEIGHTS, CARD, WORDS, *(f"{TOKENIZER}{path.name}" for path in tokenizers)]
     return {name: folder / name for name in names if (folder / name).exists()}
 
 

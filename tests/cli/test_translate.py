@@ -106,9 +106,20 @@ def test_the_limit_on_sources_is_an_option(toy_run: Path, error_line: Callable[.
 def test_bytes_that_are_no_text_are_reported_once(toy_run: Path) -> None:
     done = regard("translate", toy_run, "--beam", 1, stdin=b"a b\n\xff\xfe\n\x00\nb \xc3\n" + "é\n".encode())
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 5
-    assert (
-        done.stderr == "regard: standard input: 3 × a line with invalid UTF-8 or a NUL character, replaced by \ufffd\n"
-    )
+    assert done.stderr.splitlines() == [
+        "regard: standard input: 3 × a line with invalid UTF-8 or a NUL character, replaced by \ufffd",
+        "regard: 4 × a word that never occurred in training: \ufffd, é",
+    ]
+
+
+def test_words_that_never_occurred_in_training_are_reported(toy_run: Path) -> None:
+    done = regard("translate", toy_run, "--json", stdin=b"a zebra b\nA B\nyak zebra emu gnu owl elk\n")
+    assert [json.loads(row)["unknown"] for row in done.stdout.splitlines()] == [
+        ["zebra"],
+        [],
+        ["yak", "zebra", "emu", "gnu", "owl", "elk"],
+    ]
+    assert done.stderr == "regard: 7 × a word that never occurred in training: zebra, yak, emu, gnu, owl, …\n"
 
 
 def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:

@@ -1,7 +1,7 @@
 """`regard translate`: lines of text in, translations out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +56,8 @@ EnsembleOption = Annotated[
     list[Path] | None, typer.Option(metavar="DIR", help="Another model to decode with as an ensemble; repeatable.")
 ]
 
+_N_EXAMPLES = 5  # words that a warning shows
+
 
 @app.command()
 def translate(
@@ -105,13 +107,15 @@ def translate(
         options["beam"] = max(translator.decode_config.beam, n_best)
     formatter = _Formatter(bool(n_best), alignment, as_json)
     transfer = MarkupTransfer(markup, copy_unknown)
-    n_refused = 0
+    n_refused, unseen = 0, _UnseenWords()
     translations = _translate_all(translator, text, transfer, alignment, options)
     for number, translation in enumerate(translations, start=1):
         if translation.problem:
             print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
             n_refused += 1
         print_line(formatter(translation))
+        unseen.add(translation.unknown)
+    unseen.warn()
     if n_refused:
         raise typer.Exit(2)
 
@@ -131,6 +135,30 @@ def _translate_all(
     if transfer.markup or transfer.unknown:
         return transfer.translate(translator, lines, n_lines=n_lines, skip_long=True, **options)
     return translator.stream(lines, n_lines, attention=attention, skip_long=True, **options)
+
+
+class _UnseenWords:
+    """Words that never occurred in training, for a warning at the end."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.first: dict[str, None] = {}
+        self.more = False
+
+    def add(self, words: Sequence[str]) -> None:
+        """Add the words of a line."""
+        self.total += len(words)
+        for word in words:
+            if len(self.first) < _N_EXAMPLES:
+                self.first[word] = None
+            elif word not in self.first:
+                self.more = True
+
+    def warn(self) -> None:
+        """Print a warning if there are any words."""
+        if self.total:
+            shown = ", ".join([*self.first, *(["…"] if self.more else [])])
+            print_warning(f"{self.total:,} × a word that never occurred in training: {shown}")
 
 
 @dataclass(frozen=True)
@@ -159,7 +187,12 @@ class _Formatter:
             | ({"alignment": _links(h)} if self.alignment else {})
             for h in translation.hypotheses
         ]
-        row = {"source": translation.source, "source_tokens": translation.source_tokens, "hypotheses": hypotheses}
+        row = {
+            "source": translation.source,
+            "source_tokens": translation.source_tokens,
+            "unknown": translation.unknown,
+            "hypotheses": hypotheses,
+        }
         if translation.problem:
             row["problem"] = translation.problem.problem
         return json.dumps(row, ensure_ascii=False)

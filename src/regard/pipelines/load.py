@@ -48,7 +48,7 @@ def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translato
             return Captioner(model, bundle.tokenizers, bundle.decode, torch_device)
     if isinstance(model, EncoderOnly):
         raise UserError("an encoder-only model cannot translate; the model directory is damaged")
-    return Translator(model, bundle.tokenizers, bundle.decode, torch_device, bundle.alignment)
+    return Translator(model, bundle.tokenizers, bundle.decode, torch_device, bundle.alignment, bundle.words)
 
 
 def load_as(kind: type[PipelineT], folder: str | Path, *more: str | Path, device: str | None = None) -> PipelineT:
@@ -76,4 +76,4 @@ def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) ->
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
         members.append(bundle.model.to(torch_device))
-    return Translator(Ensemble(members), first.tokenizers, first.decode, torch_device, first.alignment)
+    return Translator(Ensemble(members), first.tokenizers, first.decode, torch_device, first.alignment, first.words)

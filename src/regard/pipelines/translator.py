@@ -22,6 +22,7 @@ from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper
 from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
+from regard.text.seen_words import SeenWords, split_words
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
 from regard.threads import run_in_threads
@@ -52,6 +53,8 @@ class Translation:
     hypotheses: tuple[Candidate, ...]
     problem: TooLong | None = None
     """Why there is no translation, if `skip_long` was set"""
+    unknown: tuple[str, ...] = ()
+    """Words of the source that never occurred in training, in any casing; none if the model has no list of words"""
 
     @property
     def attention(self) -> AttentionRecord | None:
@@ -112,10 +115,12 @@ class Translator(TextEmbedder):
         decode_config: DecodeConfig,
         device: torch.device,
         aligner: Aligner | None = None,
+        words: SeenWords | None = None,
     ) -> None:
         super().__init__(model, tokenizers, decode_config, device)
         self.model: GenerativeModel | Ensemble[GenerativeModel] = model
         self.aligner = aligner or Aligner()
+        self.words = words
 
     def translate(
         self,
@@ -217,7 +222,8 @@ class Translator(TextEmbedder):
         self, text: str, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
     ) -> Translation:
         candidates = tuple(self._candidate(source, h, attention) for h in check_hypotheses(hypotheses))
-        return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates)
+        unknown = self.words.unknown(split_words(self.clean(text))) if self.words else ()
+        return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates, unknown=unknown)
 
     def _candidate(self, source: Sequence[int], hypothesis: Hypothesis, attention: bool) -> Candidate:
         text, tokens = self.decode_target(hypothesis.ids), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))

@@ -109,6 +109,7 @@ def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> T
         tokenizers = _tokenizers(run, task, log)
         log.doing("tokenising the data")
         data = task.load_data(tokenizers, run.out, log)
+        words = task.count_words()
     trainer = _make_trainer(run, data, tokenizers, log, lock)
     progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
     progress = trainer.train(progress)
@@ -125,6 +126,7 @@ def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> T
         recipe.batch.context,
         _guided_aligner(trainer) if run.alignments else Aligner(),
         tuple(source for source, *_ in validation.samples) if recipe.task == "translate" else (),
+        words,
     )
     lock.check()
     bundle.save(run.out, model_card(recipe, languages, trainer, progress, validation, weights))

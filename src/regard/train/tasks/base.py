@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.evaluate.validation import Validator
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.paths import check_input_file
+from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
@@ -80,6 +81,10 @@ class Task(AbstractContextManager["Task"], ABC):
     @abstractmethod
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         """Tokenise the data and split them; `folder` is that of the run."""
+
+    def count_words(self) -> SeenWords | None:
+        """Count the source words of the training data; None if the task does not use them."""
+        return None
 
 
 def check_model(recipe: Recipe, *kinds: str) -> None:

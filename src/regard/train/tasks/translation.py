@@ -18,6 +18,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.text.bpe_dropout import BpeDropout
+from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.unigram_sampling import UnigramSampler
 from regard.train.log import RunLog
@@ -62,6 +63,9 @@ class TranslationTask(PairTask):
             recipe.batch.tokens,
         )
         return TaskData(batches, validator)
+
+    def count_words(self) -> SeenWords:
+        return SeenWords.count(source for source, _ in self.train_corpus)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""The words that a model has seen in training, with their counts."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import islice
+
+MAX_WORDS = 200_000
+"""Words that are kept, the most frequent ones"""
+_BLOCK = 1_000  # texts counted at a time
+_MAX_COUNTED = 1_000_000  # different words that are counted; beyond that, the rarer half is dropped
+_CASED_SHARE = 0.01  # of all words; a text with fewer upper-case letters is lower-cased text
+
+# Thai, Lao, Myanmar, Khmer, Hiragana, Katakana and Han are written without spaces between words.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_LAST_MARK = 0x1F000  # there are no combining marks after this, except for selectors of variants
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into words: runs of letters, digits and combining marks, or one other character that is no space.
+
+    In scripts that are written without spaces, each character is a word.
+
+    >>> split_words("Don't stop, 2nd 猫です!")
+    ['Don', "'", 't', 'stop', ',', '2nd', '猫', 'で', 'す', '!']
+    """
+    return _word_pattern().findall(text)
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    marks = _ranges([c for c in range(0x300, _LAST_MARK) if unicodedata.category(chr(c))[0] == "M"])
+    letter = rf"[^\W_{_UNSPACED}]"
+    return re.compile(rf"{letter}+(?:[{marks}]+{letter}*)*|[{_UNSPACED}][{marks}]*|\S")
+
+
+def _ranges(codes: Sequence[int]) -> str:
+    """Write increasing code points as ranges for a regular expression, which is faster than one by one."""
+    starts = [code for code, before in zip(codes, (-1, *codes), strict=False) if code != before + 1]
+    ends = [code for code, after in zip(codes, (*codes[1:], -1), strict=True) if code + 1 != after]
+    return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+
+
+def first_word(text: str) -> str:
+    """Return the first word with a letter or a digit; empty if there is none."""
+    return next(filter(has_letter, (match.group() for match in _word_pattern().finditer(text))), "")
+
+
+def has_letter(word: str) -> bool:
+    """Whether the word has a letter or a digit, and is not a punctuation mark or a symbol."""
+    return any(map(str.isalnum, word))
+
+
+@dataclass(frozen=True)
+class SeenWords:
+    """Words of the training sources, and how often they occur."""
+
+    counts: dict[str, tuple[int, int]]
+    """Word → occurrences inside texts, and as the first word of a text; the most frequent words first"""
+
+    @classmethod
+    def count(cls, texts: Iterable[str]) -> "SeenWords":
+        """Count the words of many texts."""
+        everywhere, first = _WordCounter(), Counter[str]()
+        remaining = iter(texts)
+        while block := list(islice(remaining, _BLOCK)):
+            everywhere.add(" ".join(block).split())
+            first.update(map(first_word, block))
+        return cls({w: (max(0, n - first[w]), first[w]) for w, n in everywhere.total().most_common(MAX_WORDS)})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "SeenWords":
+        """Read what `to_bytes` wrote; lines of another form are skipped."""
+        rows = (line.split("\t") for line in content.decode("utf-8", "replace").split("\n"))
+        counts = {row[0]: (int(row[1]), int(row[2])) for row in rows if len(row) == 3 and _are_numbers(row[1:])}
+        return cls(counts)
+
+    def to_bytes(self) -> bytes:
+        """Return one line per word: the word and its two counts, separated by tabs."""
+        return "".join(f"{word}\t{inside}\t{first}\n" for word, (inside, first) in self.counts.items()).encode()
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.counts
+
+    @cached_property
+    def usual_forms(self) -> dict[str, str]:
+        """Lower-case word → the form that is most frequent inside texts, where no capital is due to the position"""
+        forms: dict[str, str] = {}
+        for word in sorted(self.counts, key=lambda word: -self.counts[word][0]):
+            forms.setdefault(word.lower(), word)
+        return forms
+
+    @cached_property
+    def is_cased(self) -> bool:
+        """Whether the training text has upper-case letters, apart from some noise"""
+        total = sum(map(sum, self.counts.values()))
+        return sum(sum(n) for word, n in self.counts.items() if word != word.lower()) >= _CASED_SHARE * max(1, total)
+
+    @cached_property
+    def starts_with_capital(self) -> bool:
+        """Whether most training texts start with an upper-case letter"""
+        firsts = [(word[0], first) for word, (_, first) in self.counts.items() if first]
+        upper, lower = (sum(n for c, n in firsts if test(c)) for test in (str.isupper, str.islower))
+        return upper > lower
+
+    def unknown(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the words that do not occur in any casing, in order and without repetitions."""
+        unseen = (word for word in words if word not in self.counts and word.lower() not in self.usual_forms)
+        return tuple(dict.fromkeys(unseen))
+
+
+def _are_numbers(fields: Iterable[str]) -> bool:
+    return all(field.isascii() and field.isdecimal() for field in fields)
+
+
+class _WordCounter:
+    """Counts words in what spaces separate; equal pieces are split into words only once."""
+
+    def __init__(self) -> None:
+        self.pieces = Counter[str]()
+        self.words = Counter[str]()
+
+    def add(self, pieces: list[str]) -> None:
+        self.pieces.update(pieces)
+        if len(self.pieces) > _MAX_COUNTED:
+            self._split()
+
+    def total(self) -> Counter[str]:
+        self._split()
+        return self.words
+
+    def _split(self) -> None:
+        by_count: dict[int, list[str]] = {}
+        for piece, n in self.pieces.items():
+            by_count.setdefault(n, []).append(piece)
+        for n, pieces in by_count.items():
+            for word, k in Counter(split_words(" ".join(pieces))).items():
+                self.words[word] += n * k
+        self.pieces.clear()
+        if len(self.words) > _MAX_COUNTED:
+            self.words = Counter(dict(self.words.most_common(_MAX_COUNTED // 2)))
