@@ -34,6 +34,9 @@ from regard.text.tokenizer import TokenizerPair
 
 TaskName = Literal["translate", "text", "masked", "classify", "caption"]
 
+NO_LANGUAGES = ("src", "tgt")
+"""Instead of the language codes of a model, if they are not known"""
+
 
 class BundleConfig(Config):
     """The content of config.json."""
@@ -41,7 +44,7 @@ class BundleConfig(Config):
     format_version: int = FORMAT_VERSION
     regard_version: str = __version__
     task: TaskName = "translate"
-    languages: tuple[str, str] = ("src", "tgt")
+    languages: tuple[str, str] = NO_LANGUAGES
     context: int = 256
     """Language models: tokens that the model saw at once in training"""
     model: dict[str, Any]

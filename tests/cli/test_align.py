@@ -84,7 +84,7 @@ def test_errors_are_one_line(run: Path, files: list[Path], tmp_path: Path, error
         ],
         "no head 9": ["align", run, *files[2:], "--head", 9],
         "1 lines for 100 pairs": ["evaluate", run, *files[2:], "--alignments", tmp_path / "bad"],
-        "no effect with one test file": ["evaluate", run, files[2], "--alignments", tmp_path / "bad"],
+        "give two line-aligned files, or one": ["evaluate", run, files[2], "--alignments", tmp_path / "bad"],
     }
     for message, arguments in cases.items():
         assert message in error_line(*arguments)

@@ -51,7 +51,7 @@ def align(
     """
     from regard.alignment.from_attention import Aligner, format_links
     from regard.alignment.sentence_pairs import align_pairs
-    from regard.evaluate.translation import spooled_pairs
+    from regard.evaluate.test_set import spooled_pairs
     from regard.pipelines.length_limit import TooLongError
 
     refused: list[TooLongError] = []

@@ -1,6 +1,8 @@
 """`regard evaluate`: score a model on a test set."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,26 +17,45 @@ from regard.cli.options import (
     ModelDirArgument,
     TokenizeOption,
 )
-from regard.cli.output import print_line
-from regard.cli.pipeline import check_device, load_translator
+from regard.cli.output import print_line, print_warning
+from regard.cli.pipeline import limit_sources, load_translator, load_with_languages
 from regard.errors import UserError
 from regard.paths import check_output_file
 
 if TYPE_CHECKING:
     from regard.alignment.evaluate import AlignmentScores
-    from regard.evaluate.translation import TestSet
+    from regard.evaluate.external_metric import ExternalMetric
+    from regard.evaluate.metrics import ScoreOptions
+    from regard.evaluate.paired_test import PairedTestName
+    from regard.evaluate.test_set import TestSet
     from regard.pipelines.translator import Translator
 
 TestFilesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="SRC REF",
-        help="Translators: source sentences and their references, one per line (plain or .gz). Language models: one "
-        "text file. Classifiers: a TSV file of text and label. Captioners: a TSV file of image file and caption.",
+        help="Translators: source sentences and their references, one per line (plain or compressed), or one file of "
+        "pairs (TSV, CSV, JSONL, TMX, XLIFF, zip). Language models: one text file. Classifiers: a TSV file of text and "
+        "label. Captioners: a TSV file of image file and caption.",
     ),
 ]
 BaselineOption = Annotated[
-    Path | None, typer.Option(metavar="DIR2", help="A second model to compare with, by a paired bootstrap test.")
+    Path | None, typer.Option(metavar="DIR2", help="A second model to compare with, by a paired significance test.")
+]
+PairedOption = Annotated[
+    str, typer.Option(metavar="TEST", help="With --baseline: bootstrap, or randomisation (approximate).")
+]
+TagsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="One tag per sentence (its domain, its source …): adds the scores of each tag."),
+]
+MetricCommandOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[NAME=]CMD",
+        help="Another metric: a program that reads lines of source, hypothesis and reference, separated by tabs, and "
+        "prints one score per line; repeatable.",
+    ),
 ]
 LowercaseOption = Annotated[bool, typer.Option("--lowercase", help="Case-insensitive BLEU.")]
 OutputOption = Annotated[Path | None, typer.Option(help="Write the translations to this file.")]
@@ -58,6 +79,9 @@ def evaluate(
     folder: ModelDirArgument,
     files: TestFilesArgument,
     baseline: BaselineOption = None,
+    paired: PairedOption = "bootstrap",
+    tags: TagsOption = None,
+    metric_command: MetricCommandOption = None,
     tokenize: TokenizeOption = "13a",
     lowercase: LowercaseOption = False,
     beam: BeamOption = None,
@@ -71,50 +95,92 @@ def evaluate(
 ) -> None:
     """Score a model on a test set.
 
-    Translators: BLEU, chrF and TER by sacreBLEU. Language models: perplexity. Classifiers: accuracy and F1. Captioners:
-    exact matches and BLEU.
+    Translators: BLEU, chrF and TER by sacreBLEU with 95 % confidence intervals. Language models: perplexity.
+    Classifiers: accuracy and F1. Captioners: exact matches and BLEU.
     """
+    from regard.evaluate.external_metric import parse_metrics
     from regard.evaluate.metrics import ScoreOptions
-    from regard.evaluate.run import evaluate_model
-    from regard.evaluate.translation import evaluate as run_evaluation
-    from regard.evaluate.translation import read_test_set
-    from regard.files import write_atomically
+    from regard.evaluate.paired_test import check_test_name
+    from regard.evaluate.run import evaluate_on_file
+    from regard.pipelines.translator import Translator
 
+    for_translators = {"--baseline": baseline, "--tags": tags, "--metric-command": metric_command, "--beam": beam}
+    for_translators |= {"--lowercase": lowercase, "--output": output, "--alignments": alignments}
+    for_translators |= {"--max-source": max_source}
     if output:
         check_output_file(output, "--output")
-    for_pairs = {"--baseline": baseline, "--beam": beam, "--output": output, "--lowercase": lowercase}
-    for_pairs |= {"--alignments": alignments, "--max-source": max_source}
-    _reject_unused(len(files), for_pairs, {"--stride": stride, "--regions": regions})
-    if len(files) == 1:
-        result = evaluate_model(folder, files[0], check_device(device), stride, regions)
+    pipeline, languages = load_with_languages(folder, device)
+    if not isinstance(pipeline, Translator):
+        _reject_unused(for_translators, pipeline.noun)
+        if len(files) != 1:
+            raise UserError(f"got {len(files)} test files; a {pipeline.noun} is evaluated on one")
+        result = evaluate_on_file(pipeline, files[0], stride, regions)
         print_line(json.dumps(result.to_json(), indent=2) if as_json else result.to_text())
         return
-    if len(files) != 2:
-        raise UserError(f"got {len(files)} test files; give SRC and REF, or one file")
-    test_set, translator = read_test_set(*files), load_translator(folder, device=device, max_source=max_source)
-    other = load_translator(baseline, device=device, max_source=max_source) if baseline else None
-    alignment_scores = _score_alignment(translator, test_set, alignments) if alignments else None
-    options = ScoreOptions(tokenize, lowercase)
-    evaluation = run_evaluation(translator, test_set, options, other, {"beam": beam} if beam else {})
-    if output:
-        write_atomically(output, "".join(line + "\n" for line in evaluation.hypotheses).encode())
-    if as_json:
-        tree = evaluation.to_json() | ({"alignment": alignment_scores.to_json()} if alignment_scores else {})
-        print_line(json.dumps(tree, ensure_ascii=False, indent=2))
-    else:
-        print_line(
-            "\n".join(
-                [evaluation.to_text(), *(["", f"alignment   {alignment_scores.to_text()}"] if alignment_scores else [])]
-            )
+    _reject_unused({"--stride": stride, "--regions": regions}, pipeline.noun)
+    run = _TranslatorEvaluation(
+        limit_sources(pipeline, max_source),
+        load_translator(baseline, device=device, max_source=max_source) if baseline else None,
+        {"beam": beam} if beam else {},
+        ScoreOptions(tokenize, lowercase),
+        check_test_name(paired),
+        parse_metrics(metric_command or ()),
+    )
+    print_line(run(files, languages, tags, alignments, output, as_json))
+
+
+@dataclass(frozen=True)
+class _TranslatorEvaluation:
+    """An evaluation of a translator, with the options that say how it is scored."""
+
+    translator: "Translator"
+    baseline: "Translator | None"
+    decode: dict[str, Any]
+    options: "ScoreOptions"
+    paired: "PairedTestName"
+    metrics: "list[ExternalMetric]"
+
+    def __call__(
+        self,
+        files: Sequence[Path],
+        languages: tuple[str, str] | None,
+        tags: Path | None,
+        alignments: Path | None,
+        output: Path | None,
+        as_json: bool,
+    ) -> str:
+        """Evaluate on test files, write the translations to `output`, and return the text to print."""
+        from regard.evaluate.test_set import read_tags, read_test_files
+        from regard.evaluate.translation import evaluate as run_evaluation
+        from regard.files import write_atomically
+
+        test_set, problems = read_test_files(files, languages)
+        for problem in problems:
+            print_warning(problem)
+        alignment_scores = _score_alignment(self.translator, test_set, alignments) if alignments else None
+        evaluation = run_evaluation(
+            self.translator,
+            test_set,
+            self.options,
+            baseline=self.baseline,
+            paired=self.paired,
+            tags=read_tags(tags, len(test_set.sources)) if tags else (),
+            metrics=self.metrics,
+            decode=self.decode,
         )
+        if output:
+            write_atomically(output, "".join(line + "\n" for line in evaluation.hypotheses).encode())
+        if as_json:
+            tree = evaluation.to_json() | ({"alignment": alignment_scores.to_json()} if alignment_scores else {})
+            return json.dumps(tree, ensure_ascii=False, indent=2)
+        more = ["", f"alignment   {alignment_scores.to_text()}"] if alignment_scores else []
+        return "\n".join([evaluation.to_text(), *more])
 
 
-def _reject_unused(n_files: int, for_pairs: dict[str, Any], for_one_file: dict[str, Any]) -> None:
-    """Reject options that have no effect on this number of test files."""
-    unused = next((name for name, value in (for_pairs if n_files == 1 else for_one_file).items() if value), None)
-    if unused:
-        files = "one test file" if n_files == 1 else "SRC and REF"
-        raise UserError(f"{unused} has no effect with {files}; leave it out")
+def _reject_unused(options: dict[str, Any], noun: str) -> None:
+    """Reject options that have no effect on a model of this kind."""
+    if unused := next((name for name, value in options.items() if value), None):
+        raise UserError(f"{unused} has no effect on a {noun}; leave it out")
 
 
 def _score_alignment(translator: "Translator", test_set: "TestSet", path: Path) -> "AlignmentScores":

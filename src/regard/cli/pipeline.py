@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from regard.pipelines.base import Pipeline
+    from regard.pipelines.captioner import Captioner
+    from regard.pipelines.classifier import Classifier
+    from regard.pipelines.generator import Generator
     from regard.pipelines.load import PipelineT
     from regard.pipelines.translator import Translator
 
@@ -19,13 +22,31 @@ def load_any(folder: Path, device: str | None) -> "Pipeline":
 def load_translator(*folders: Path, device: str | None, max_source: int | None = None) -> "Translator":
     """Load a translator, or several as an ensemble; `max_source` is the limit on its sources, if not its own."""
     from regard.pipelines import load
+
+    return limit_sources(load.load_translator(*folders, device=check_device(device)), max_source)
+
+
+def limit_sources(translator: "Translator", max_source: int | None) -> "Translator":
+    """Set the limit on the sources of a translator, unless it keeps its own."""
     from regard.search.decode import DecodeConfig
 
-    translator = load.load_translator(*folders, device=check_device(device))
     if max_source is not None:
         options = {**translator.decode_config.model_dump(), "max_source": max_source}
         translator.decode_config = DecodeConfig.parse(options, where="--max-source")
     return translator
+
+
+def load_with_languages(
+    folder: Path, device: str | None
+) -> "tuple[Translator | Generator | Classifier | Captioner, tuple[str, str] | None]":
+    """Load a model of any kind, with the codes of its two languages if they are known."""
+    from regard.bundle import NO_LANGUAGES, Bundle
+    from regard.pipelines.arguments import check_folder
+    from regard.pipelines.load import pipeline_from_bundle
+
+    bundle = Bundle.load(check_folder(folder))
+    pipeline = pipeline_from_bundle(bundle, check_device(device))
+    return pipeline, None if bundle.languages == NO_LANGUAGES else bundle.languages
 
 
 def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "PipelineT":

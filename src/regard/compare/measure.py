@@ -17,7 +17,7 @@ from regard.alignment.sentence_pairs import record_pairs
 from regard.data.word_alignments import read_alignments
 from regard.evaluate.buckets import length_buckets
 from regard.evaluate.metrics import ScoreOptions, score_texts
-from regard.evaluate.translation import TestSet, read_test_set
+from regard.evaluate.test_set import TestSet, read_test_set
 from regard.files import write_atomically
 from regard.pipelines.load import load_translator
 from regard.pipelines.translator import Translator

@@ -1,15 +1,15 @@
 """Scores for generated text: BLEU, chrF and TER by sacreBLEU with their signatures, and exact match."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sacrebleu.significance import PairedTest
 
 from regard.errors import UserError
+from regard.evaluate.corpus_statistics import CorpusStatistics, Interval
 
 BLEU_TOKENIZERS = ("13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200")
 
@@ -41,6 +41,8 @@ class MetricScore:
 
     score: float
     signature: str
+    interval: Interval
+    """Of 95 % confidence, by bootstrap resampling of the sentences"""
 
 
 @dataclass(frozen=True)
@@ -58,51 +60,25 @@ class TextScores:
         return {"bleu": self.bleu, "chrf": self.chrf, "exact": self.exact}
 
 
-def corpus_scores(
+def corpus_statistics(
     hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions, names: Sequence[str] = ()
-) -> dict[str, MetricScore]:
-    """Compute the metrics called `names`, or all of them, over a corpus."""
-    scores = {}
-    for name, metric in options.metrics().items():
-        if not names or name in names:
-            result = metric.corpus_score(list(hypotheses), [list(references)])
-            scores[name] = MetricScore(result.score, metric.get_signature().format())
-    return scores
+) -> dict[str, CorpusStatistics]:
+    """Compare texts with their references by the metrics called `names`, or by all of them."""
+    return {
+        name: CorpusStatistics.of(metric, hypotheses, references)
+        for name, metric in options.metrics().items()
+        if not names or name in names
+    }
+
+
+def corpus_scores(statistics: Mapping[str, CorpusStatistics]) -> dict[str, MetricScore]:
+    """Return the score of each metric over a corpus, with its confidence interval."""
+    return {name: MetricScore(each.score(), each.signature, each.interval()) for name, each in statistics.items()}
 
 
 def score_texts(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a") -> TextScores:
     """Compute BLEU, chrF and exact match of texts against one reference each."""
-    scores = corpus_scores(hypotheses, references, ScoreOptions(tokenize), names=("BLEU", "chrF2"))
+    statistics = corpus_statistics(hypotheses, references, ScoreOptions(tokenize), names=("BLEU", "chrF2"))
     matches = sum(h == r for h, r in zip(hypotheses, references, strict=True))
-    bleu = scores["BLEU"]
-    return TextScores(bleu.score, scores["chrF2"].score, 100.0 * matches / len(references), bleu.signature)
-
-
-@dataclass(frozen=True)
-class BootstrapResult:
-    """One metric of the baseline and of the system, with the p-value of the paired bootstrap test."""
-
-    metric: str
-    baseline: float
-    system: float
-    p_value: float
-
-
-def paired_bootstrap(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], options: ScoreOptions
-) -> list[BootstrapResult]:
-    """Run paired bootstrap resampling (Koehn 2004) with 1,000 samples, like `sacrebleu --paired-bs`."""
-    test = PairedTest(
-        [("baseline", list(baseline)), ("system", list(system))],
-        options.metrics(),
-        [list(references)],
-        test_type="bs",
-        n_samples=1000,
-    )
-    results: dict[str, Any] = test()[1]
-    return [
-        # For two equal scores sacreBLEU counts 0 better samples and would report the difference as significant.
-        BootstrapResult(name, base.score, ours.score, 1.0 if base.score == ours.score else ours.p_value)
-        for name, (base, ours) in results.items()
-        if name != "System"
-    ]
+    bleu = statistics["BLEU"]
+    return TextScores(bleu.score(), statistics["chrF2"].score(), 100.0 * matches / len(references), bleu.signature)

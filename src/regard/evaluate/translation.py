@@ -1,132 +1,116 @@
 """Evaluation of translators on a test set of sources and references."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from regard.data.data_file import read_lines
-from regard.data.text_spool import TextSpool
 from regard.errors import UserError
-from regard.evaluate.buckets import length_buckets
-from regard.evaluate.metrics import BootstrapResult, MetricScore, ScoreOptions, corpus_scores, paired_bootstrap
-from regard.paths import check_input_file
-from regard.pipelines.translator import Translator
-
-_LENGTH_LIMITS = (10, 20, 30, 40)  # words of the source
+from regard.evaluate.external_metric import ExternalMetric
+from regard.evaluate.group_scores import GroupScore, scores_by_length, scores_by_tag
+from regard.evaluate.metrics import MetricScore, ScoreOptions, corpus_scores, corpus_statistics
+from regard.evaluate.paired_test import PairedResult, PairedTestName, paired_test
+from regard.evaluate.test_set import TestSet
+from regard.pipelines.translator import Translation, Translator
+from regard.text.units import LengthUnit
 
 
 @dataclass(frozen=True)
-class TestSet:
-    __test__ = False  # not a pytest class
+class Comparison:
+    """A system against a baseline: the paired test and its results, one per metric."""
 
-    sources: list[str]
-    references: list[str]
+    test: PairedTestName
+    results: list[PairedResult]
 
 
 @dataclass(frozen=True)
 class Evaluation:
+    """Scores of the translations of a test set."""
+
     scores: dict[str, MetricScore]
-    by_length: list[tuple[str, int, float]]
-    """(words of the source, sentences, BLEU)"""
-    comparison: list[BootstrapResult]
-    """Paired bootstrap against a baseline; empty without one"""
+    length_unit: LengthUnit
+    by_length: list[GroupScore]
+    by_tag: list[GroupScore]
+    """Empty without tags"""
+    comparison: Comparison | None
+    """None without a baseline"""
     hypotheses: list[str]
+    external: dict[str, MetricScore]
+    """Metrics computed by other programs; their signatures are the commands"""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "scores": {name: asdict(score) for name, score in self.scores.items()},
-            "bleu_by_source_length": [
-                {"words": words, "sentences": count, "bleu": bleu} for words, count, bleu in self.by_length
-            ],
-            "paired_bootstrap": [asdict(row) for row in self.comparison],
+        tree: dict[str, Any] = {
+            "scores": {name: asdict(score) for name, score in (self.scores | self.external).items()},
+            "length_unit": self.length_unit,
+            "by_source_length": [asdict(group) for group in self.by_length],
         }
+        if self.by_tag:
+            tree["by_tag"] = [asdict(group) for group in self.by_tag]
+        if self.comparison:
+            tree[f"paired_{self.comparison.test}"] = [asdict(row) for row in self.comparison.results]
+        return tree
 
     def to_text(self) -> str:
-        rows = [f"{name:6}{score.score:7.2f}   {score.signature}" for name, score in self.scores.items()]
-        rows += ["", "words of the source   sentences   BLEU"]
-        rows += [f"{words:19}{count:12,}{bleu:7.2f}" for words, count, bleu in self.by_length]
+        width = max(map(len, ("metric", *self.scores, *self.external)))
+        rows = [f"{'metric':{width}}     score   95 % interval      signature"]
+        rows += [f"{name:{width}} {_score_row(score, digits=2)}" for name, score in self.scores.items()]
+        rows += [f"{name:{width}} {_score_row(score, digits=4)}" for name, score in self.external.items()]
+        rows += ["", *_group_table(f"{self.length_unit} of the source", self.by_length)]
+        if self.by_tag:
+            rows += ["", *_group_table("tag", self.by_tag)]
         if self.comparison:
-            rows += ["", "paired bootstrap   baseline   this model   p"]
-            for row in self.comparison:
-                rows.append(f"{row.metric:19}{row.baseline:8.2f}{row.system:13.2f}   {row.p_value:.4f}")
+            rows += ["", f"paired {self.comparison.test:15} baseline   this model   p"]
+            for row in self.comparison.results:
+                rows.append(f"{row.metric:22}{row.baseline:9.2f}{row.system:13.2f}   {row.p_value:.4f}")
         return "\n".join(rows)
 
 
-def read_test_set(src: Path, ref: Path) -> TestSet:
-    """Read sources and references from two line-aligned files, plain or gzipped."""
-    sources, references = list(_text_lines(src)), list(_text_lines(ref))
-    _check_counts(src, sources, ref, references)
-    return TestSet(sources, references)
+def _score_row(score: MetricScore, digits: int) -> str:
+    low, high = score.interval
+    return f"{score.score:9.{digits}f}   {low:7.{digits}f} – {high:7.{digits}f}   {score.signature}"
 
 
-@contextmanager
-def spooled_pairs(src: Path, tgt: Path) -> Iterator[tuple[TextSpool, TextSpool]]:
-    """Read two line-aligned files that may be larger than memory."""
-    with closing(TextSpool()) as sources, closing(TextSpool()) as targets:
-        for path, spool in ((src, sources), (tgt, targets)):
-            for line in _text_lines(path):
-                spool.append(line)
-        _check_counts(src, sources, tgt, targets)
-        yield sources, targets
-
-
-def _check_counts(src: Path, sources: Sequence[str], ref: Path, references: Sequence[str]) -> None:
-    if len(sources) != len(references):
-        raise UserError(f"{src} has {len(sources):,} lines but {ref} has {len(references):,}; they must correspond")
-    if not sources:
-        raise UserError(f"{src}: is empty; give at least one sentence")
+def _group_table(title: str, groups: Sequence[GroupScore]) -> list[str]:
+    width = max(len(title), *(len(group.name) for group in groups), 22) if groups else len(title)
+    head = f"{title:{width}}{'sentences':>12}{'BLEU':>8}{'chrF2':>8}"
+    return [head, *(f"{g.name:{width}}{g.sentences:12,}{g.bleu:8.2f}{g.chrf:8.2f}" for g in groups)]
 
 
 def evaluate(
     translator: Translator,
     test_set: TestSet,
     options: ScoreOptions,
+    *,
     baseline: Translator | None = None,
+    paired: PairedTestName = "bootstrap",
+    tags: Sequence[str] = (),
+    metrics: Sequence[ExternalMetric] = (),
     decode: dict[str, Any] | None = None,
 ) -> Evaluation:
-    """Translate the test set and score it; with a baseline, test whether the difference is significant."""
-    hypotheses = _translate(translator, test_set, decode or {})
-    comparison = []
+    """Translate the test set and score it; with a baseline, test whether the difference is significant.
+
+    `tags` are any names, one per sentence, by which scores are reported too; `metrics` are further ones.
+    """
+    hypotheses = [translation.text for translation in _translate(translator, test_set, decode or {})]
+    comparison = None
     if baseline:
-        others = _translate(baseline, test_set, decode or {})
-        comparison = paired_bootstrap(others, hypotheses, test_set.references, options)
+        others = [translation.text for translation in _translate(baseline, test_set, decode or {})]
+        comparison = Comparison(paired, paired_test(paired, others, hypotheses, test_set.references, options))
+    statistics = corpus_statistics(hypotheses, test_set.references, options)
+    unit, by_length = scores_by_length(test_set.sources, statistics)
     return Evaluation(
-        corpus_scores(hypotheses, test_set.references, options),
-        bleu_by_length(test_set.sources, hypotheses, test_set.references, options),
+        corpus_scores(statistics),
+        unit,
+        by_length,
+        scores_by_tag(tags, statistics),
         comparison,
         hypotheses,
+        external={m.name: m.score(test_set.sources, hypotheses, test_set.references) for m in metrics},
     )
 
 
-def _translate(translator: Translator, test_set: TestSet, decode: dict[str, Any]) -> list[str]:
+def _translate(translator: Translator, test_set: TestSet, decode: dict[str, Any]) -> list[Translation]:
     translations = translator.translate(test_set.sources, skip_long=True, **decode)
     for number, translation in enumerate(translations, start=1):
         if translation.problem:
             raise UserError(translation.problem.describe(f"line {number:,} of the sources", "--max-source"))
-    return [translation.text for translation in translations]
-
-
-def bleu_by_length(
-    sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str], options: ScoreOptions
-) -> list[tuple[str, int, float]]:
-    """Return (words of the source, sentences, BLEU) for sources of 1–10, 11–20, … words."""
-    rows = []
-    for bucket in length_buckets(sources, _LENGTH_LIMITS):
-        hyp, ref = [hypotheses[i] for i in bucket.rows], [references[i] for i in bucket.rows]
-        bleu = corpus_scores(hyp, ref, options, names=("BLEU",))["BLEU"].score
-        label = f"over {bucket.low - 1}" if bucket.high is None else bucket.label
-        rows.append((label, len(bucket.rows), bleu))
-    return rows
-
-
-def _text_lines(path: Path) -> Iterator[str]:
-    check_input_file(path)
-    try:
-        for line in read_lines(path):
-            yield line.decode("utf-8").rstrip("\r")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: not UTF-8 ({error.reason} at byte {error.start} of a line); convert it first"
-        ) from None
+    return translations

@@ -1,0 +1,51 @@
+"""The units that a text is counted in: words between spaces or, in scripts without spaces, characters."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Literal
+
+LengthUnit = Literal["words", "characters"]
+
+_SCRIPTS = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
+    "\u1780-\u17ff\u19e0-\u19ff"  # Khmer
+    "\u3001-\u30ff\u31f0-\u31ff\uff01-\uff9f"  # Hiragana, Katakana, East Asian punctuation, wide forms
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+_MARKS = "".join(c for c in map(chr, range(0x0E00, 0x3100)) if unicodedata.category(c)[0] == "M")
+"""Vowel signs, tones and the like, which belong to the character before them"""
+_SPACELESS = re.compile(f"[{_SCRIPTS}]")
+_WORD = re.compile(r"\S+")
+_UNIT = re.compile(rf"[{_SCRIPTS}][{_MARKS}\ufe00-\ufe0f]*|[^\s{_SCRIPTS}]+")
+_GAP = re.compile(rf"(?<=[{_SCRIPTS}])\s+(?=\S)|(?<=\S)\s+(?=[{_SCRIPTS}])")
+_MEAN_WORD = 4  # boundaries inside a word; words that somebody has separated are shorter
+
+
+def lacks_spaces(text: str) -> bool:
+    """Return whether a text is in a script without spaces, and nobody has separated its words by spaces."""
+    if text.isascii() or not _SPACELESS.search(text):
+        return False
+    n_touching = len(_UNIT.findall(text)) - len(_WORD.findall(text))
+    return n_touching > _MEAN_WORD * len(_GAP.findall(text))
+
+
+def unit_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each unit of a text, from which alignments and markup count.
+
+    These are the words between spaces. In a text that lacks spaces, each character of such a script is a unit, and so
+    is anything else between two of them: `iPhoneを買った` has the units iPhone, を, 買, っ and た.
+    """
+    return [unit.span() for unit in (_UNIT if lacks_spaces(text) else _WORD).finditer(text)]
+
+
+def length_unit(texts: Sequence[str]) -> LengthUnit:
+    """Return the unit in which the lengths of these texts are measured: characters if most of them lack spaces."""
+    return "characters" if 2 * sum(map(lacks_spaces, texts)) > len(texts) else "words"
+
+
+def count_units(text: str, unit: LengthUnit) -> int:
+    """Return the number of words of a text, or of its characters without spaces."""
+    words = text.split()
+    return len(words) if unit == "words" else sum(map(len, words))
