@@ -108,8 +108,20 @@ def test_bytes_that_are_no_text_are_reported_once(toy_run: Path) -> None:
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 5
     assert done.stderr.splitlines() == [
         "regard: standard input: 3 × a line with invalid UTF-8 or a NUL character, replaced by \ufffd",
-        "regard: 4 × a word that never occurred in training: \ufffd, é",
+        "regard: 1 × a word that never occurred in training: é",
     ]
+
+
+def test_case_and_punctuation_come_back(toy_run: Path) -> None:
+    texts = ("a b c d", "A B C D", "A b c d!", "A b c d !")
+    done = regard("translate", toy_run, *(option for text in texts for option in ("--text", text)))
+    assert done.stdout.splitlines() == ["d c b a", "D C B A", "D c b a!", "D c b a !"] and not done.stderr
+    as_written = regard("translate", toy_run, "--as-written", "--text", "A b c d!").stdout
+    assert as_written != "D c b a!\n"
+    aligned = regard("translate", toy_run, "--alignment", "--text", "A B C D !").stdout.strip()
+    assert aligned.startswith("D C B A ! ||| ") and aligned.endswith(" 4-4")
+    marked = regard("translate", toy_run, "--markup", "--text", "A <b>B</b> C D <i>!</i>").stdout
+    assert "<b>" in marked and marked.endswith("<i>!</i>\n")
 
 
 def test_words_that_never_occurred_in_training_are_reported(toy_run: Path) -> None:

@@ -1,11 +1,16 @@
 """Translators: order, empty lines, prefixes, streams and observers."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.pipelines.translator import Translator
-from regard.search.protocols import SearchStep
+from regard.search.decode import DecodeConfig, decode
+from regard.search.protocols import Hypothesis, SearchStep
+from regard.text.seen_words import SeenWords
 from tests.pipelines.examples import PIPELINES, TEXT
 
 TEXTS = ["a cat", "", "the witch sleeps", TEXT, "red", "   "]
@@ -80,3 +85,58 @@ def test_wrong_arguments_are_refused(translator: Translator) -> None:
         translator.translate(["a", "cat"], prefixes=["the"])
     with pytest.raises(UserError, match="did you mean 'beam'"):
         translator.translate(["a"], beem=3)
+
+
+def with_words(*texts: str) -> Translator:
+    """An untrained translator that knows the words of these texts"""
+    pipeline = PIPELINES["linear attention"]()
+    assert isinstance(pipeline, Translator)
+    pipeline.words = SeenWords.count(texts)
+    return pipeline
+
+
+def test_case_and_punctuation_are_fitted_and_restored() -> None:
+    translator = with_words("the green witch arrived", "a cat sees the witch")
+    plain, title, upper, marks = translator.translate(
+        ["the green witch", "The Green Witch!", "THE GREEN WITCH", "– the green witch !"], attention=True
+    )
+    assert title.text == plain.text[0].upper() + plain.text[1:] + "!" and upper.text == plain.text.upper()
+    assert marks.text == f"– {plain.text} !"
+    assert title.source == "The Green Witch!" and title.source_tokens == plain.source_tokens
+    assert title.tokens == plain.tokens and title.alignment == upper.alignment == plain.alignment
+    n = len(plain.text.split())
+    assert marks.alignment == ((0, 0), *((i + 1, j + 1) for i, j in plain.alignment or ()), (4, n + 1))
+
+
+def test_a_text_of_known_words_is_translated_as_it_is_written() -> None:
+    translator = with_words(TEXT, "The")
+    fitted, as_written = (translator.translate([TEXT, "The cat"], as_written=flag) for flag in (False, True))
+    assert fitted == as_written
+    [written] = translator.translate(["RED cat!"], as_written=True)
+    assert written.source_tokens[0] != "red" and written.unknown == ("!",)
+
+
+def test_a_prefix_keeps_its_case_and_the_text_is_taken_as_written() -> None:
+    translator = with_words(TEXT)
+    [forced] = translator.translate(["The cat!"], prefixes=["red"])
+    assert forced.text.startswith("red")
+
+
+def test_a_text_without_words_is_copied() -> None:
+    texts = [translation.text for translation in with_words(TEXT).translate(["!!!", "", "– ?!"])]
+    assert texts == ["!!!", "", "– ?!"]
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"n_best": 2}, {"sampling": {"seed": 3}}])
+def test_the_translation_of_a_text_is_not_empty(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = with_words(TEXT)
+
+    def ends_at_once(model: object, batch: Batch, config: DecodeConfig, *rest: Any) -> list[list[Hypothesis]]:
+        if config.min_len == 0:
+            return [[Hypothesis((), 0.0, 0.0)] * config.n_best] * batch.size
+        return decode(model, batch, config, *rest)
+
+    monkeypatch.setattr("regard.pipelines.translator.decode", ends_at_once)
+    translations = translator.translate(["a cat", "", TEXT], **options)
+    assert [bool(translation.text) for translation in translations] == [True, False, True]
+    assert all(len(translation.hypotheses) == options.get("n_best", 1) for translation in translations)

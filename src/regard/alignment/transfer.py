@@ -42,11 +42,36 @@ class MarkupTransfer:
         record, source, words = candidate.attention, tagged.plain.split(), candidate.text.split()
         if record is None or not record.cross.size:  # an empty line, or a model without cross-attention
             return replace(candidate, text=tagged.restore(words, _resample(range(len(source)), len(words))))
+        first, last = _restored_marks(record, source, words)
+        inner = slice(len(first), len(words) - len(last))
+        words, source = words[inner], source[len(first) : len(source) - len(last)]
         source_words = _source_words(record, translator, len(source))
         if self.unknown:
             words, source_words = _copy_unknown(record, words, source_words, source)
-            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(source_words))))
-        return replace(candidate, text=tagged.restore(words, _resample(source_words, len(words))))
+        aligned = [
+            *range(-len(first), 0),
+            *_resample(source_words, len(words)),
+            *range(len(source), len(source) + len(last)),
+        ]
+        aligned = [i + len(first) for i in aligned]
+        if self.unknown:
+            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
+        return replace(candidate, text=tagged.restore([*first, *words, *last], aligned))
+
+
+def _restored_marks(
+    record: AttentionRecord, source: Sequence[str], words: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words at the beginning and at the end of a translation that are not in the record.
+
+    They are punctuation of the source that the model does not know (see `FittedText`).
+    """
+    n_more = max(0, len(words) - len(record.merge_words().target_tokens))
+    for n in range(n_more + 1):
+        first, last = words[:n], words[len(words) - n_more + n :]
+        if first == source[:n] and last == source[len(source) - n_more + n :]:
+            return first, last
+    return [], []
 
 
 def _source_words(record: AttentionRecord, translator: Translator, n_source: int) -> list[int]:
@@ -68,11 +93,14 @@ def _copy_unknown(
     if not unknown_sources and not any(map(is_unknown, record.target_tokens)):
         return words, source_words
     new_words, new_sources = list[str](), list[int]()
-    for pieces, i in zip(_pieces_per_word(record.target_tokens), source_words, strict=True):
+    pieces_per_word = _pieces_per_word(record.target_tokens)
+    if len(words) != len(pieces_per_word):
+        words = [join_pieces(pieces) for pieces in pieces_per_word]
+    for word, pieces, i in zip(words, pieces_per_word, source_words, strict=True):
         is_copy = any(map(is_unknown, pieces)) or i in unknown_sources
         if is_copy and new_sources and new_sources[-1] == i and new_words[-1] == source[i]:
             continue
-        new_words.append(source[i] if is_copy else join_pieces(pieces))
+        new_words.append(source[i] if is_copy else word)
         new_sources.append(i)
     return new_words, new_sources
 

@@ -36,7 +36,7 @@ def attribute(
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
     translator = load_translator(folder, device=device)
     check_token_count(len(translator.input_tokens(sentence)))
-    translation = translator.translate([sentence])[0].text if target is None else target
+    translation = translator.translate([sentence], as_written=True)[0].text if target is None else target
     records = compare_methods(translator, sentence, translation)
     if words:
         records = {method: record.merge_words() for method, record in records.items()}

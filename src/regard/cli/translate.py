@@ -43,6 +43,10 @@ MarkupOption = Annotated[
 CopyUnknownOption = Annotated[
     bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from the source.")
 ]
+AsWrittenOption = Annotated[
+    bool,
+    typer.Option("--as-written", help="Do not change case and punctuation that the model has not seen in training."),
+]
 SampleOption = Annotated[bool, typer.Option("--sample", help="Sample tokens at random instead of searching.")]
 TemperatureOption = Annotated[
     float | None, typer.Option(help="With --sample: below 1 is more predictable, above 1 more varied.")
@@ -74,6 +78,7 @@ def translate(
     alignment: AlignmentOption = False,
     markup: MarkupOption = False,
     copy_unknown: CopyUnknownOption = False,
+    as_written: AsWrittenOption = False,
     sample: SampleOption = False,
     temperature: TemperatureOption = None,
     top_k: TopKOption = None,
@@ -101,6 +106,7 @@ def translate(
         no_repeat_ngram=no_repeat_ngram,
         sampling=sampling if sample else None,
         prefix=decode_argument(prefix) if prefix else None,
+        as_written=as_written,
     )
     translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
     if n_best and beam is None and not sample:

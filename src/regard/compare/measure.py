@@ -105,9 +105,9 @@ def train_and_measure(run: Run, test: TestPlan) -> ResultRow:
 def measure(translator: Translator, test: TestPlan, output: Path) -> ResultRow:
     """Return scores and speed on the test set, and write the translations to `output`."""
     test_set = test.read()
-    translator.translate(test_set.sources[:8], beam=test.beam)  # warm up
+    translator.translate(test_set.sources[:8], beam=test.beam, as_written=True)  # warm up
     start = time.perf_counter()
-    hypotheses = [t.text for t in translator.translate(test_set.sources, beam=test.beam)]
+    hypotheses = [t.text for t in translator.translate(test_set.sources, beam=test.beam, as_written=True)]
     seconds = time.perf_counter() - start
     write_atomically(output, "".join(f"{line}\n" for line in hypotheses).encode())
 

@@ -109,7 +109,7 @@ def evaluate(
 
 
 def _translate(translator: Translator, test_set: TestSet, decode: dict[str, Any]) -> list[Translation]:
-    translations = translator.translate(test_set.sources, skip_long=True, **decode)
+    translations = translator.translate(test_set.sources, skip_long=True, as_written=True, **decode)
     for number, translation in enumerate(translations, start=1):
         if translation.problem:
             raise UserError(translation.problem.describe(f"line {number:,} of the sources", "--max-source"))

@@ -21,8 +21,9 @@ from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper
+from regard.text.fitted_text import FittedText
 from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
-from regard.text.seen_words import SeenWords, split_words
+from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import EOS
 from regard.threads import run_in_threads
@@ -38,6 +39,7 @@ class Candidate:
     text: str
     score: float
     tokens: tuple[str, ...]
+    """The tokens that the model generated; `text` may differ from them in case and punctuation (see `FittedText`)"""
     attention: AttentionRecord | None = None
     """Attention while this translation was generated, if requested"""
     alignment: tuple[tuple[int, int], ...] | None = None
@@ -50,6 +52,7 @@ class Translation:
 
     source: str
     source_tokens: tuple[str, ...]
+    """The source as the model read it: see `FittedText`"""
     hypotheses: tuple[Candidate, ...]
     problem: TooLong | None = None
     """Why there is no translation, if `skip_long` was set"""
@@ -130,23 +133,51 @@ class Translator(TextEmbedder):
         prefixes: Sequence[str] | None = None,
         observer: StepObserver | None = None,
         skip_long: bool = False,
+        as_written: bool = False,
         **options: object,
     ) -> list[Translation]:
         """Return one Translation per text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
 
-        `prefixes` are target texts that the translations must start with, one per text. `observer` is called at every
-        step, with sentences numbered as the texts; a sentence that it stops may have no translation. A text of more
-        than `max_source` tokens is an error or, with `skip_long`, gets an empty translation whose `problem` is set.
+        Case and punctuation that the model has not seen in training are changed, and restored in the translation (see
+        `FittedText`), unless a text is to be translated `as_written` or has a prefix. `prefixes` are target texts that
+        the translations must start with, one per text. `observer` is called at every step, with sentences numbered as
+        the texts; a sentence that it stops may have no translation. A text of more than `max_source` tokens is an error
+        or, with `skip_long`, gets an empty translation whose `problem` is set.
         """
         texts = check_texts(texts, "translate")
         config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
         limit = self.length_limit(config.max_source)
-        sources, too_long = limit.encode([self.clean(text) for text in texts], self.src_tokenizer)
+        as_written = as_written or prefixes is not None
+        fitted = [self._fit(text, as_written, limit) for text in texts]
+        sources, too_long = limit.encode([fit.text for fit in fitted], self.src_tokenizer)
         if too_long and not skip_long:
             index, problem = next(iter(too_long.items()))
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
-        results: dict[int, Translation] = {}
+        decoded = self._decode_all(sources, config, forced, observer)
+        self._replace_empty(decoded, sources, config)
+        return [
+            self._translation(text, fit, source, decoded[i], attention)
+            if i in decoded
+            else _not_translated(text, fit, config.n_best, too_long.get(i), is_stopped=bool(source))
+            for i, (text, fit, source) in enumerate(zip(texts, fitted, sources, strict=True))
+        ]
+
+    def _fit(self, text: str, as_written: bool, limit: LengthLimit) -> FittedText:
+        """Return a text as the model should read it; one that is too long is left alone."""
+        cleaned = self.clean(text)
+        if self.words is None or len(cleaned) > limit.chars:
+            return FittedText(cleaned)
+        return FittedText.as_written(cleaned, self.words) if as_written else FittedText.fit(cleaned, self.words)
+
+    def _decode_all(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: DecodeConfig,
+        forced: Sequence[Sequence[int]] | None = None,
+        observer: StepObserver | None = None,
+    ) -> dict[int, list[Hypothesis]]:
+        """Decode sources in groups of similar length. Empty and stopped ones may have no entry in the result."""
         model: Stepper[Any] = self.decoding_model(config)
 
         def decode_group(group: LengthGroup) -> list[list[Hypothesis]]:
@@ -157,13 +188,29 @@ class Translator(TextEmbedder):
 
         n_threads = 1 if observer is not None or self.device.type != "cpu" else torch.get_num_threads()
         groups = split_for_threads(list(groups_by_length(sources, config, self.device)), n_threads)
+        results: dict[int, list[Hypothesis]] = {}
         for group, decoded in zip(groups, run_in_threads(decode_group, groups, n_threads), strict=True):
             for i, hypotheses in zip(group.rows, decoded, strict=True):
                 if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis
-                    results[i] = self._translation(texts[i], sources[i], hypotheses, attention)
-        return [
-            results.get(i) or _empty_translation(text, config.n_best, too_long.get(i)) for i, text in enumerate(texts)
-        ]
+                    results[i] = hypotheses
+        return results
+
+    def _replace_empty(
+        self, decoded: dict[int, list[Hypothesis]], sources: Sequence[Sequence[int]], config: DecodeConfig
+    ) -> None:
+        """Search again, for outputs of at least one token, where the best output is empty although the source is not.
+
+        Forbidding empty outputs from the start would also change the outputs of other sources.
+        """
+        rows = [i for i, hypotheses in decoded.items() if hypotheses and not self.decode_target(hypotheses[0].ids)]
+        if not rows:
+            return
+        width = max(2, config.beam, config.n_best)
+        longer = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}
+        found = self._decode_all([sources[i] for i in rows], config.model_copy(update=longer))
+        for i, hypotheses in zip(rows, map(found.__getitem__, range(len(rows))), strict=True):
+            hypotheses.sort(key=lambda hypothesis: not self.decode_target(hypothesis.ids))
+            decoded[i] = hypotheses[: config.n_best] or decoded[i]
 
     def _width(self, longest: int) -> int:
         """Return the width of a batch of sources; only some occur, because each is captured separately."""
@@ -186,6 +233,7 @@ class Translator(TextEmbedder):
         prefix: str | None = None,
         attention: bool = False,
         skip_long: bool = False,
+        as_written: bool = False,
         **options: object,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`.
@@ -201,6 +249,7 @@ class Translator(TextEmbedder):
                 attention=attention,
                 prefixes=prefixes,
                 skip_long=skip_long,
+                as_written=as_written,
                 **options,  # type: ignore[arg-type]
             )
 
@@ -219,20 +268,26 @@ class Translator(TextEmbedder):
         return sites
 
     def _translation(
-        self, text: str, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
+        self, text: str, fitted: FittedText, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
     ) -> Translation:
-        candidates = tuple(self._candidate(source, h, attention) for h in check_hypotheses(hypotheses))
-        unknown = self.words.unknown(split_words(self.clean(text))) if self.words else ()
-        return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates, unknown=unknown)
+        candidates = tuple(self._candidate(fitted, source, h, attention) for h in check_hypotheses(hypotheses))
+        return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates, unknown=fitted.unknown)
 
-    def _candidate(self, source: Sequence[int], hypothesis: Hypothesis, attention: bool) -> Candidate:
-        text, tokens = self.decode_target(hypothesis.ids), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))
+    def _candidate(
+        self, fitted: FittedText, source: Sequence[int], hypothesis: Hypothesis, attention: bool
+    ) -> Candidate:
+        written = self.decode_target(hypothesis.ids)
+        text, tokens = fitted.restore(written), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))
         if not attention:
             return Candidate(text, hypothesis.score, tokens)
         _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
-        return Candidate(text, hypothesis.score, tokens, record, tuple(sorted(self.aligner(record))))
+        links = fitted.restore_links(sorted(self.aligner(record)), len(fitted.text.split()), len(written.split()))
+        return Candidate(text, hypothesis.score, tokens, record, links)
 
 
-def _empty_translation(text: str, n_best: int, problem: TooLong | None) -> Translation:
-    """The translation of an empty line is an empty line."""
-    return Translation(text, (), (Candidate("", 0.0, ()),) * n_best, problem)
+def _not_translated(
+    text: str, fitted: FittedText, n_best: int, problem: TooLong | None, is_stopped: bool
+) -> Translation:
+    """Return the translation of a text without tokens: the text itself. Of one that is too long, it is empty."""
+    translation = "" if problem or is_stopped else fitted.restore(fitted.text)
+    return Translation(text, (), (Candidate(translation, 0.0, ()),) * n_best, problem, fitted.unknown)

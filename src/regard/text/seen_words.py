@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
@@ -45,6 +45,11 @@ def _ranges(codes: Sequence[int]) -> str:
     starts = [code for code, before in zip(codes, (-1, *codes), strict=False) if code != before + 1]
     ends = [code for code, after in zip(codes, (*codes[1:], -1), strict=True) if code + 1 != after]
     return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+
+
+def replace_words(text: str, replace: Callable[[str], str]) -> str:
+    """Return the text with each word replaced."""
+    return _word_pattern().sub(lambda match: replace(match.group()), text)
 
 
 def first_word(text: str) -> str:
