@@ -71,6 +71,7 @@ def test_one_file_of_pairs_and_a_metric_of_another_program(
     from_files = json.loads(regard("evaluate", toy_run, *held_out, *options).stdout)
     from_pairs = json.loads(regard("evaluate", toy_run, pairs, *options).stdout)
     assert from_pairs == from_files
+    assert set(from_files["confidence_and_chrf"]) == {"pearson", "spearman"}
     assert 0.5 < from_files["scores"]["same"]["score"] <= 1.0
     text = regard("evaluate", toy_run, pairs, *options[:2]).stdout
     assert "same" in text and str(program) in text

@@ -1,5 +1,6 @@
 """Translators: order, empty lines, prefixes, streams and observers."""
 
+import math
 from typing import Any
 
 import pytest
@@ -140,3 +141,17 @@ def test_the_translation_of_a_text_is_not_empty(options: dict[str, object], monk
     translations = translator.translate(["a cat", "", TEXT], **options)
     assert [bool(translation.text) for translation in translations] == [True, False, True]
     assert all(len(translation.hypotheses) == options.get("n_best", 1) for translation in translations)
+
+
+def test_confidence_is_the_mean_probability_of_a_token_whatever_the_length_penalty(translator: Translator) -> None:
+    texts = ["the red cat sees a witch", "a cat"]
+    plain, penalised = (translator.translate(texts, beam=1, length_penalty=alpha) for alpha in (0.0, 2.0))
+    for one, other in zip(plain, penalised, strict=True):
+        assert one.text == other.text and 0.0 < one.confidence <= 1.0
+        assert one.confidence == pytest.approx(other.confidence)
+        n_tokens = len(one.tokens) + 1
+        assert one.confidence == pytest.approx(math.exp(one.score / n_tokens))
+        assert one.hypotheses[0].n_tokens == n_tokens
+    [empty] = translator.translate([""])
+    [refused] = translator.translate(["a " * 20], max_source=3, skip_long=True)
+    assert empty.confidence == 1.0 and refused.confidence == 0.0

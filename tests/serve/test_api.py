@@ -43,6 +43,8 @@ def test_responses_are_the_library_s(client: TestClient, models: dict[str, Path]
     assert [h["text"] for h in response["hypotheses"]] == [h.text for h in expected.hypotheses]
     scores = [h["score"] for h in response["hypotheses"]]
     assert scores == pytest.approx([h.score for h in expected.hypotheses], abs=1e-5)
+    confidence = expected.confidence
+    assert response["hypotheses"][0]["confidence"] == pytest.approx(confidence, abs=1e-5) and 0.0 < confidence < 1.0
     assert response["hypotheses"][0]["alignment"] == [list(link) for link in expected.alignment or ()]
 
 

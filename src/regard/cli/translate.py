@@ -189,7 +189,7 @@ class _Formatter:
 
     def _json(self, translation: "Translation") -> str:
         hypotheses: list[dict[str, Any]] = [
-            {"text": h.text, "score": h.score, "tokens": h.tokens}
+            {"text": h.text, "score": h.score, "confidence": h.confidence, "tokens": h.tokens}
             | ({"alignment": _links(h)} if self.alignment else {})
             for h in translation.hypotheses
         ]

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from regard.errors import UserError
+from regard.evaluate.correlation import Correlation
 from regard.evaluate.external_metric import ExternalMetric
 from regard.evaluate.group_scores import GroupScore, scores_by_length, scores_by_tag
 from regard.evaluate.metrics import MetricScore, ScoreOptions, corpus_scores, corpus_statistics
@@ -36,12 +39,15 @@ class Evaluation:
     hypotheses: list[str]
     external: dict[str, MetricScore]
     """Metrics computed by other programs; their signatures are the commands"""
+    confidence: Correlation
+    """Of the confidence in each translation with its chrF"""
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {
             "scores": {name: asdict(score) for name, score in (self.scores | self.external).items()},
             "length_unit": self.length_unit,
             "by_source_length": [asdict(group) for group in self.by_length],
+            "confidence_and_chrf": asdict(self.confidence),
         }
         if self.by_tag:
             tree["by_tag"] = [asdict(group) for group in self.by_tag]
@@ -61,6 +67,7 @@ class Evaluation:
             rows += ["", f"paired {self.comparison.test:15} baseline   this model   p"]
             for row in self.comparison.results:
                 rows.append(f"{row.metric:22}{row.baseline:9.2f}{row.system:13.2f}   {row.p_value:.4f}")
+        rows += ["", f"correlation of confidence and chrF2   {self.confidence.to_text()}"]
         return "\n".join(rows)
 
 
@@ -90,7 +97,8 @@ def evaluate(
 
     `tags` are any names, one per sentence, by which scores are reported too; `metrics` are further ones.
     """
-    hypotheses = [translation.text for translation in _translate(translator, test_set, decode or {})]
+    translations = _translate(translator, test_set, decode or {})
+    hypotheses = [translation.text for translation in translations]
     comparison = None
     if baseline:
         others = [translation.text for translation in _translate(baseline, test_set, decode or {})]
@@ -105,6 +113,9 @@ def evaluate(
         comparison,
         hypotheses,
         external={m.name: m.score(test_set.sources, hypotheses, test_set.references) for m in metrics},
+        confidence=Correlation.of(
+            np.array([translation.confidence for translation in translations]), statistics["chrF2"].sentence_scores()
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """Translator: texts in, translations out."""
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -44,6 +45,15 @@ class Candidate:
     """Attention while this translation was generated, if requested"""
     alignment: tuple[tuple[int, int], ...] | None = None
     """(source word, target word) pairs, counted from 0, that the aligner reads from the attention"""
+    log_prob: float = 0.0
+    """Log-probability of the whole translation, whatever the length penalty"""
+    n_tokens: int = 0
+    """Tokens that `log_prob` covers, with the end token"""
+
+    @property
+    def confidence(self) -> float:
+        """Geometric mean of the tokens' probabilities, from 0 to 1; 1 for an empty line, 0 if nothing was translated"""
+        return min(1.0, math.exp(self.log_prob / max(1, self.n_tokens)))
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,10 @@ class Translation:
     @property
     def score(self) -> float:
         return self.hypotheses[0].score
+
+    @property
+    def confidence(self) -> float:
+        return self.hypotheses[0].confidence
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -278,11 +292,12 @@ class Translator(TextEmbedder):
     ) -> Candidate:
         written = self.decode_target(hypothesis.ids)
         text, tokens = fitted.restore(written), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))
+        candidate = Candidate(text, hypothesis.score, tokens, log_prob=hypothesis.log_prob, n_tokens=len(tokens) + 1)
         if not attention:
-            return Candidate(text, hypothesis.score, tokens)
+            return candidate
         _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
         links = fitted.restore_links(sorted(self.aligner(record)), len(fitted.text.split()), len(written.split()))
-        return Candidate(text, hypothesis.score, tokens, record, links)
+        return replace(candidate, attention=record, alignment=links)
 
 
 def _not_translated(
@@ -290,4 +305,5 @@ def _not_translated(
 ) -> Translation:
     """Return the translation of a text without tokens: the text itself. Of one that is too long, it is empty."""
     translation = "" if problem or is_stopped else fitted.restore(fitted.text)
-    return Translation(text, (), (Candidate(translation, 0.0, ()),) * n_best, problem, fitted.unknown)
+    nothing = Candidate(translation, 0.0, (), log_prob=-math.inf if problem else 0.0)
+    return Translation(text, (), (nothing,) * n_best, problem, fitted.unknown)

@@ -374,6 +374,11 @@ export interface components {
             text: string;
             /** Score */
             score: number;
+            /**
+             * Confidence
+             * @description Geometric mean of the tokens' probabilities
+             */
+            confidence: number;
             /** Tokens */
             tokens: components["schemas"]["PieceInfo"][];
             /**

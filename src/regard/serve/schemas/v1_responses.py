@@ -93,6 +93,8 @@ class CandidateInfo(ResponseBody):
 
     text: str
     score: float
+    confidence: float
+    """Geometric mean of the tokens' probabilities"""
     tokens: list[PieceInfo]
     alignment: list[tuple[int, int]] | None
     """(source word, target word) pairs; null if the response is streamed"""
@@ -101,7 +103,13 @@ class CandidateInfo(ResponseBody):
     def of(cls, candidate: Candidate) -> "CandidateInfo":
         links = None if candidate.alignment is None else list(candidate.alignment)
         pieces = PieceInfo.list_of(candidate.tokens)
-        return cls(text=candidate.text, score=candidate.score, tokens=pieces, alignment=links)
+        return cls(
+            text=candidate.text,
+            score=candidate.score,
+            confidence=candidate.confidence,
+            tokens=pieces,
+            alignment=links,
+        )
 
 
 class TranslateResponse(ResponseBody):
