@@ -16,7 +16,8 @@ def test_the_directory_is_a_complete_bundle_without_pickle(toy_run: Path) -> Non
     }
     assert not [p for p in toy_run.rglob("*") if p.suffix in {".pt", ".pkl", ".bin", ".ckpt", ".tmp"}]
     card = (toy_run / "README.md").read_text()
-    assert "BLEU" in card and "nrefs:1" in card and "4,000" in card
+    sides = [(toy_run.parent / name).read_text().splitlines() for name in ("train.src", "train.tgt")]
+    assert "BLEU" in card and "nrefs:1" in card and f"{len(set(zip(*sides, strict=True))):,}" in card
     rows = [json.loads(line) for line in (toy_run / "metrics.jsonl").read_text().splitlines()]
     assert {"loss", "lr", "tokens_per_second", "grad_norm"} <= rows[0].keys()
     assert {"valid_loss", "bleu", "chrf"} <= rows[-1].keys()
@@ -36,6 +37,9 @@ def test_tsv_jsonl_and_held_out_validation_data(tmp_path: Path) -> None:
         done = regard("train", *files, "--out", out, *options)
         assert done.returncode == 0, done.stderr
         assert ("held out" in done.stderr) == ("--valid" not in files)
+        assert f"{200 - len(set(pairs)):,} × duplicate of an earlier pair, left out" in done.stderr
+        leaks = "200 of 200 sources (100.0%) of the validation data also occur in the training data, 200 with the same"
+        assert (leaks in done.stderr) == ("--valid" in files)
         assert any((out / "tensorboard").glob("events*"))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import DataFile, fingerprint_files
+from regard.data.pair_rules import FilterConfig
 from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 
@@ -182,3 +183,26 @@ def test_pairs_can_be_read_again_in_any_order(tmp_path: Path) -> None:
         assert [corpus[2], corpus[0], corpus[1]] == [("f", "g"), ("a b", "c"), ("é", "d e")]
         assert list(corpus) == list(corpus) == [corpus[i] for i in range(3)]
         assert list(corpus.lines) == [1, 4, 5], "lines that are left out count"
+
+
+def test_filtered_pairs_are_counted_and_keep_their_lines(tmp_path: Path) -> None:
+    lines = [f"{'a' * (20 + i % 30)}{i}\t{'b' * (20 + i % 30)}{i}" for i in range(300)]
+    lines[100:100] = ["", lines[7], "x\t" + "y" * 90]
+    path = write(tmp_path / "a.tsv", "".join(f"{line}\n" for line in lines).encode())
+    plain, filtered = Corpus((path,)).read(), Corpus((path,), filter=FilterConfig()).read()
+    assert len(plain) == 302 and len(filtered) == 300 == len(filtered.table)
+    assert filtered.report.problems["duplicate of an earlier pair"] == (1, 102)
+    assert filtered.report.problems["extreme length ratio"] == (1, 103)
+    assert (filtered.report.lines, filtered.report.used) == (303, 300)
+    assert [lines[n - 1] for n in filtered.lines] == [f"{source}\t{target}" for source, target in filtered]
+    assert [f"{source}\t{target}" for source, target in [filtered[0], filtered[150], filtered[299]]] == [
+        lines[filtered.lines[row] - 1] for row in (0, 150, 299)
+    ]
+    off = Corpus((path,), filter=FilterConfig(drop_duplicates=False, drop_extreme_ratios=False)).read()
+    assert list(off) == list(plain)
+    assert len({plain.fingerprint, filtered.fingerprint, off.fingerprint}) == 3
+
+
+def test_a_cell_of_a_csv_may_have_several_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", b'a,"b\nc"\nd,e\n')
+    assert read(path)[0] == [("a", "b c"), ("d", "e")]

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.data import text_spool
@@ -33,6 +34,13 @@ def test_texts_are_read_back_in_memory_and_on_disk(limit: int, tmp_path: Path, m
     spool.close()
     with pytest.raises(ValueError, match="closed"):
         spool[0]
+
+
+def test_kept_texts_have_new_positions() -> None:
+    spool, kept = filled(TEXTS), np.arange(len(TEXTS)) % 3 > 0
+    spool.keep(kept)
+    rest = [text for text, keep in zip(TEXTS, kept, strict=True) if keep]
+    assert list(spool) == rest and spool[300] == rest[300] and spool[200:500] == rest[200:500]
 
 
 def test_a_cache_folder_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

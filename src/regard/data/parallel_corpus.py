@@ -6,12 +6,16 @@ Bad lines do not stop a run, but are counted: the report has each kind of proble
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+
+import numpy as np
 
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint, without_compression
 from regard.data.pair_readers import READERS, RawPair, aligned_lines
+from regard.data.pair_rules import FilterConfig, apply_rules
+from regard.data.pair_table import PairTable, PairTableBuilder
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
 from regard.paths import check_input_file
@@ -32,6 +36,8 @@ class Corpus:
     paths: tuple[Path, ...]
     langs: tuple[str, str] | None = None
     max_chars: int = 5_000
+    filter: FilterConfig | None = None
+    """Pairs to leave out although they can be read; None: all are kept"""
 
     def __post_init__(self) -> None:
         if len(self.paths) not in (1, 2):
@@ -52,46 +58,49 @@ class Corpus:
     def read(self) -> "ParsedCorpus":
         """Read, hash and clean the files in one pass."""
         files = [DataFile(path) for path in self.paths]
-        report, texts, lines = CorpusReport(), TextSpool(), array("q")
+        report, texts, lines, table = CorpusReport(), TextSpool(), array("q"), PairTableBuilder()
         raw_pairs = self._raw_pairs(files)
         while block := list(islice(raw_pairs, _BLOCK)):
-            for src, tgt in self._clean_pairs(block, report):
-                texts.append(src)
-                texts.append(tgt)
-                lines.append(report.lines)
+            sides = self._clean_block(block, report, lines)
+            texts.extend(sides)
+            table.extend(sides)
         options = f"{self.format} {self.langs} {self.max_chars}"
+        if self.filter:
+            options += f" {self.filter.model_dump_json()}"
         name = " + ".join(path.name for path in self.paths)
-        return ParsedCorpus(name, texts, lines, report, fingerprint(files, options))
+        corpus = ParsedCorpus(name, texts, lines, table.table(), report, fingerprint(files, options))
+        return corpus.filtered(self.filter) if self.filter else corpus
 
-    def _clean_pairs(self, pairs: list[RawPair], report: CorpusReport) -> Iterator[SentencePair]:
-        """Yield the next pairs of the files; the report counts them one by one."""
-        ready = self._find_ready(pairs)
-        for i, pair in enumerate(pairs):
+    def _clean_block(self, pairs: list[RawPair], report: CorpusReport, lines: "array[int]") -> list[str]:
+        """Return the sides of the next pairs of the files that can be used; `lines` gets their line numbers."""
+        if ready := self._find_ready(pairs):
+            lines.extend(range(report.lines + 1, report.lines + 1 + len(pairs)))
+            report.lines += len(pairs)
+            report.used += len(pairs)
+            return ready
+        kept: list[str] = []
+        for pair in pairs:
             report.lines += 1
-            if ready:
-                report.used += 1
-                yield ready[2 * i], ready[2 * i + 1]
-                continue
             sides = pair if isinstance(pair, tuple) else (pair,)
             texts = [self._clean_side(side, report) for side in sides]
             if bad := next((text for text in texts if isinstance(text, BadLine)), None):
                 report.add(bad.problem, report.lines)
                 continue
             report.used += 1
-            yield str(texts[0]), str(texts[1])
+            kept += map(str, texts)
+            lines.append(report.lines)
+        return kept
 
     def _find_ready(self, pairs: list[RawPair]) -> list[str] | None:
         """Return the sides of all pairs if nothing is wrong with any of them, else None."""
-        sides = [side for pair in pairs if isinstance(pair, tuple) for side in pair if isinstance(side, bytes)]
-        content = b"\n".join(sides)
-        if len(sides) < 2 * len(pairs) or b"\0" in content:
-            return None
         try:
-            lines = content.decode("utf-8")
-        except UnicodeDecodeError:
+            lines = b"\n".join(chain.from_iterable(pairs)).decode("utf-8")  # type: ignore[arg-type]
+        except (TypeError, UnicodeDecodeError):  # TypeError: a BadLine, or a side that is a str
             return None
         texts = lines.split("\n")
-        if needs_cleaning(lines) or "" in texts or max(map(len, texts)) > self.max_chars:
+        if "\0" in lines or needs_cleaning(lines) or "" in texts or max(map(len, texts)) > self.max_chars:
+            return None
+        if len(texts) > 2 * len(pairs):  # a cell of a CSV may have several lines
             return None
         return texts
 
@@ -128,6 +137,7 @@ class ParsedCorpus:
     """Source and target of pair i are texts 2 i and 2 i + 1."""
     lines: "array[int]"
     """The line of each pair in the files, from 1"""
+    table: PairTable
     report: CorpusReport
     fingerprint: str
     """SHA-256 of the files and of the options they were read with"""
@@ -141,6 +151,20 @@ class ParsedCorpus:
     def __iter__(self) -> Iterator[SentencePair]:
         texts = iter(self.texts)
         return zip(texts, texts, strict=True)
+
+    def filtered(self, config: FilterConfig) -> "ParsedCorpus":
+        """Return the pairs to which no rule applies, in place of this corpus; the report says what was left out."""
+        rules = config.rules
+        reasons = apply_rules(self.table, rules)
+        kept, report = reasons < 0, self.report.copy()
+        if kept.all():
+            return self
+        for row in np.flatnonzero(~kept).tolist():
+            report.used -= 1
+            report.add(rules[reasons[row]].problem, self.lines[row])
+        lines = array("q", np.asarray(self.lines)[kept].tobytes())
+        self.texts.keep(np.repeat(kept, 2))
+        return ParsedCorpus(self.name, self.texts, lines, self.table.select(kept), report, self.fingerprint)
 
     def close(self) -> None:
         self.texts.close()

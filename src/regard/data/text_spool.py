@@ -3,9 +3,12 @@
 import io
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import IO, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.files import cache_folder, disk_error
 
@@ -14,7 +17,7 @@ _BLOCK = 256  # texts written or read at a time
 
 
 class TextSpool(Sequence[str]):
-    """Texts that are appended once and then read by position. Memory holds 8 bytes per text.
+    """Texts that are appended once and then read by position. Memory holds 16 bytes per text.
 
     More than 64 MiB go into a file without a name in the cache folder, which the system deletes when it is closed,
     even if the process is killed. Append all texts before reading the first.
@@ -22,16 +25,27 @@ class TextSpool(Sequence[str]):
 
     def __init__(self) -> None:
         self._file: IO[bytes] = io.BytesIO()
-        self._ends = array("q", [0])
+        self._starts, self._ends = array("q"), array("q")
+        self._size = 0
         self._waiting: list[bytes] = []
 
     def append(self, text: str) -> None:
-        self._waiting.append(text.encode())
-        if len(self._waiting) == _BLOCK:
+        self.extend([text])
+
+    def extend(self, texts: Iterable[str]) -> None:
+        self._waiting.extend(map(str.encode, texts))
+        if len(self._waiting) >= _BLOCK:
             self._write()
 
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget the texts whose entry in `kept` is False; their bytes stay in the file."""
+        self._write()
+        self._starts, self._ends = (
+            array("q", np.asarray(positions)[kept].tobytes()) for positions in (self._starts, self._ends)
+        )
+
     def __len__(self) -> int:
-        return len(self._ends) - 1 + len(self._waiting)
+        return len(self._ends) + len(self._waiting)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -51,11 +65,12 @@ class TextSpool(Sequence[str]):
         """Yield the texts start … stop − 1."""
         self._write()
         for first in range(start, stop, _BLOCK):
-            ends = self._ends[first : min(first + _BLOCK, stop) + 1]
-            begin = ends[0]
+            starts, ends = (positions[first : min(first + _BLOCK, stop)] for positions in (self._starts, self._ends))
+            begin = starts[0]
             self._file.seek(begin)
             content = self._file.read(ends[-1] - begin)
-            yield from [content[low - begin : high - begin].decode() for low, high in pairwise(ends)]
+            limits = zip(starts, ends, strict=True)
+            yield from [content[low - begin : high - begin].decode() for low, high in limits]
 
     def close(self) -> None:
         self._file.close()
@@ -64,14 +79,16 @@ class TextSpool(Sequence[str]):
         """Write the texts that were appended since the last time."""
         if not self._waiting:
             return
-        _, *ends = accumulate(map(len, self._waiting), initial=self._ends[-1])
+        positions = list(accumulate(map(len, self._waiting), initial=self._size))
         try:
-            if ends[-1] > _IN_MEMORY and isinstance(self._file, io.BytesIO):
+            if positions[-1] > _IN_MEMORY and isinstance(self._file, io.BytesIO):
                 self._move_to_disk(self._file)
             self._file.write(b"".join(self._waiting))
         except OSError as error:
             raise disk_error(error, cache_folder() / "temporary file") from error
-        self._ends.extend(ends)
+        self._starts.extend(positions[:-1])
+        self._ends.extend(positions[1:])
+        self._size = positions[-1]
         self._waiting = []
 
     def _move_to_disk(self, memory: io.BytesIO) -> None:

@@ -13,6 +13,7 @@ from regard.bundle import TaskName
 from regard.config import Config, merge, overrides, read_yaml
 from regard.data.batch import padded_length
 from regard.data.batch_order import BatchConfig
+from regard.data.pair_rules import FilterConfig
 from regard.errors import UserError
 from regard.evaluate.validation import ValidConfig
 from regard.models import ModelConfig
@@ -26,6 +27,8 @@ from regard.train.trainer import TrainConfig
 class Recipe(Config):
     task: TaskName = "translate"
     """What is learnt: pairs of sentences, plain text, masked tokens of plain text, labels, or captions of images."""
+    data: FilterConfig = FilterConfig()
+    """Training pairs to leave out; only for task translate."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     batch: BatchConfig = BatchConfig()
     model: SerializeAsAny[ModelConfig] = TransformerConfig()

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.leakage import find_leakage
+from regard.data.pair_rules import FilterConfig
 from regard.data.pair_store import PairStore, open_store
 from regard.data.parallel_corpus import Corpus, ParsedCorpus, SentencePair
 from regard.errors import UserError
@@ -33,14 +35,15 @@ class PairTask(Task):
 
     @cached_property
     def train_corpus(self) -> ParsedCorpus:
-        return self._read(self.files.train)
+        return self._read(self.files.train, self.recipe.data if self.recipe.task == "translate" else None)
 
     @cached_property
     def valid_corpus(self) -> ParsedCorpus:
         return self.train_corpus if self.files.valid is None else self._read(self.files.valid)
 
-    def _read(self, paths: tuple[Path, ...]) -> ParsedCorpus:
-        return self.resources.enter_context(closing(Corpus(paths, self.files.languages).read()))
+    def _read(self, paths: tuple[Path, ...], filter_: FilterConfig | None = None) -> ParsedCorpus:
+        corpus = Corpus(paths, self.files.languages, filter=filter_)
+        return self.resources.enter_context(closing(corpus.read()))
 
     def sample_pairs(self) -> tuple[list[str], list[str]]:
         """Return the sources and the targets of a sample of the training pairs, to train tokenizers on."""
@@ -54,6 +57,8 @@ class PairTask(Task):
         store = self._tokenise(self.train_corpus, tokenizers, "training data", log)
         if self.files.valid is not None:
             valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
+            if leakage := find_leakage(self.valid_corpus, self.train_corpus).describe("validation data"):
+                log.info(f"warning: {leakage}")
             return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
         shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(len(store))
         n_valid = min(_MAX_HELD_OUT, len(store) // 20)

@@ -1,0 +1,43 @@
+"""Test or validation data that also occur in the training data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data.parallel_corpus import ParsedCorpus
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """How many pairs of a held-out corpus occur in the training data."""
+
+    total: int
+    """Pairs of the held-out corpus"""
+    sources: int
+    """Pairs whose source is the source of a training pair"""
+    pairs: int
+    """Pairs that are a training pair"""
+    lines: tuple[int, ...]
+    """The first lines of the held-out corpus whose source occurs in the training data"""
+
+    @property
+    def share(self) -> float:
+        return self.sources / self.total if self.total else 0.0
+
+    def describe(self, name: str) -> str:
+        """Return one line; empty without leakage."""
+        if not self.sources:
+            return ""
+        return (
+            f"{self.sources:,} of {self.total:,} sources ({self.share:.1%}) of the {name} also occur in the training "
+            f"data, {self.pairs:,} with the same target (first at line {self.lines[0]:,}); "
+            "scores on them say little about new text"
+        )
+
+
+def find_leakage(held_out: ParsedCorpus, train: ParsedCorpus, n_lines: int = 1) -> Leakage:
+    """Return what the corpora have in common, with the first `n_lines` lines of the held-out one."""
+    sources = np.isin(held_out.table.sources, train.table.sources)
+    pairs = np.isin(held_out.table.pairs, train.table.pairs)
+    lines = tuple(held_out.lines[row] for row in np.flatnonzero(sources)[:n_lines].tolist())
+    return Leakage(len(held_out), int(sources.sum()), int(pairs.sum()), lines)

@@ -1,0 +1,106 @@
+"""Rules that say which pairs of a corpus are better left out. Training, `data inspect` and `data clean` share them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config import Config
+from regard.data.pair_table import PairTable
+
+_FEWEST_PAIRS = 20
+"""Fewer pairs than this have no usual length ratio"""
+_LEAST_DIFFERENCE = 20
+"""Characters by which lengths must differ before a ratio counts as extreme: short texts have any ratio"""
+
+
+class FilterConfig(Config):
+    """Which pairs training leaves out. Validation and test data are never filtered."""
+
+    drop_duplicates: bool = True
+    """Leave out pairs with the same source and the same target as an earlier pair."""
+    drop_extreme_ratios: bool = True
+    """Leave out pairs whose length ratio differs from the usual one of the corpus by more than a factor of five."""
+
+    @property
+    def rules(self) -> "tuple[PairRule, ...]":
+        return (*([DUPLICATE] if self.drop_duplicates else []), *([RATIO] if self.drop_extreme_ratios else []))
+
+
+class PairRule(Protocol):
+    """A reason to leave pairs out."""
+
+    name: ClassVar[str]
+    """As an option and in removed.tsv"""
+    problem: ClassVar[str]
+    """In reports"""
+
+    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
+        """Return which pairs to leave out [n]."""
+        ...
+
+
+@dataclass(frozen=True)
+class DuplicateRule:
+    """The same source and the same target as an earlier pair."""
+
+    name: ClassVar[str] = "duplicate"
+    problem: ClassVar[str] = "duplicate of an earlier pair"
+
+    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
+        pairs = table.pairs
+        ordered = np.sort(pairs)
+        if not (ordered[1:] == ordered[:-1]).any():  # ten times faster than finding out where they are
+            return np.zeros(len(table), dtype=np.bool_)
+        repeated = np.ones(len(table), dtype=np.bool_)
+        repeated[np.unique(pairs, return_index=True)[1]] = False
+        return repeated
+
+
+@dataclass(frozen=True)
+class RatioRule:
+    """Lengths that differ from the usual ratio by more than `factor`, and by at least 20 characters.
+
+    The usual ratio is the median of the corpus: Japanese text has fewer characters than English text. In Multi30k
+    and Tanaka no true pair exceeds a factor of 3.3.
+    """
+
+    name: ClassVar[str] = "ratio"
+    problem: ClassVar[str] = "extreme length ratio"
+    factor: float = 5.0
+
+    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
+        if len(table) < _FEWEST_PAIRS:
+            return np.zeros(len(table), dtype=np.bool_)
+        half = usual_ratio(table) ** 0.5
+        src, tgt = table.lengths[:, 0] * half, table.lengths[:, 1] / half  # as if the usual ratio were 1
+        shorter, longer = np.minimum(src, tgt), np.maximum(src, tgt)
+        return (longer > self.factor * shorter) & (longer - shorter >= _LEAST_DIFFERENCE)
+
+
+DUPLICATE, RATIO = DuplicateRule(), RatioRule()
+
+
+def usual_ratio(table: PairTable) -> float:
+    """Return the median of target length / source length, in characters; 1 without pairs."""
+    return float(np.median(table.lengths[:, 1] / table.lengths[:, 0])) if len(table) else 1.0
+
+
+def apply_rules(table: PairTable, rules: Sequence[PairRule]) -> NDArray[np.int64]:
+    """Return the index of the first rule that applies to each pair [n]; −1: the pair is kept.
+
+    What is usual may change when pairs are left out, so the rules are applied until they find nothing more.
+    """
+    reasons = np.full(len(table), -1)
+    rows = np.arange(len(table))
+    while True:
+        rest = table.select(rows)
+        for index, rule in enumerate(rules):
+            applies = rows[rule(rest)]
+            reasons[applies[reasons[applies] < 0]] = index
+        kept = rows[reasons[rows] < 0]
+        if len(kept) == len(rows):
+            return reasons
+        rows = kept
