@@ -25,7 +25,12 @@ def train(
     ],
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
     valid: ValidOption = None,
-    recipe: Annotated[str, typer.Option(help="A named recipe: tiny, small, base, rnn-dot, gpt, bert …")] = "small",
+    recipe: Annotated[
+        str, typer.Option(help="auto: chosen by your data and machine; or a named recipe: small, base, rnn-dot, gpt …")
+    ] = "auto",
+    minutes: Annotated[
+        float | None, typer.Option(min=0.1, help="With the recipe auto: train for at most this time.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A YAML file whose options override the recipe's.")] = None,
     set_: Annotated[
         list[str] | None,
@@ -51,14 +56,19 @@ def train(
     device: DeviceOption = None,
 ) -> None:
     """Train a model on your files: by default, a translator."""
+    from regard.train.auto_recipe import NAME, AutoRecipe
     from regard.train.recipe import load_recipe
     from regard.train.run import Run
     from regard.train.run import train as run_training
     from regard.train.tasks import get_task
     from regard.visualize.curves import draw_curves
 
+    settings = [*(set_ or ()), *([f"train.init={json.dumps(str(init))}"] if init else [])]
+    if minutes is not None and recipe != NAME:
+        raise UserError(f"--minutes is for the recipe {NAME}; with {recipe}, use --set train.seconds={60 * minutes:g}")
     run = Run(
-        recipe=load_recipe(recipe, config, [*(set_ or ()), *([f"train.init={json.dumps(str(init))}"] if init else [])]),
+        recipe=load_recipe(recipe, config, settings),
+        auto=AutoRecipe(config, settings, minutes) if recipe == NAME else None,
         train=tuple(files),
         valid=tuple(valid) if valid else None,
         out=out,

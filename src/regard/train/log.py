@@ -61,7 +61,7 @@ class RunLog:
         while not self._closed.wait(0.5):
             if self._activity and self._bar is None and time.monotonic() - self._last_line >= _SILENCE:
                 activity, start = self._activity
-                self.info(f"{activity}: {_duration(time.monotonic() - start)} so far")
+                self.info(f"{activity}: {duration(time.monotonic() - start)} so far")
 
     def record(self, step: int, **values: Any) -> None:
         """Append a line to metrics.jsonl, with null for numbers that are not finite, and add TensorBoard scalars."""
@@ -115,7 +115,7 @@ class RunLog:
         if self._bar:
             self._bar.update(self._task, completed=step, total=total, description=text)
         else:
-            self.info(f"step {step:,}/{total:,}  {text}  {_duration(seconds_left)} left")
+            self.info(f"step {step:,}/{total:,}  {text}  {duration(seconds_left)} left")
         self._last_line = now
 
 
@@ -140,7 +140,7 @@ def _tensorboard(folder: Path) -> Any:
     return SummaryWriter(str(folder / "tensorboard"))
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """`90 s`, `50 min`, `30 h` or `3 days`"""
     for size, unit, limit in ((1, "s", 120), (60, "min", 120), (3600, "h", 48)):
         if seconds < size * limit:

@@ -23,8 +23,10 @@ class Progress:
     """Rank, loss and step of the best validation"""
     best_loss: float = float("inf")
     best_step: int = 0
+    lowest_loss: float = float("inf")
+    """Lowest loss of all validations"""
     stale: int = 0
-    """Validations since the best one"""
+    """Validations since the rank or the loss was last better than ever before"""
     validated: int = 0
     """Step of the most recent validation"""
     rank: float = float("-inf")
@@ -48,7 +50,9 @@ class Progress:
     def after(self, validation: Validation) -> "Progress":
         """Return the progress after a validation of the current step."""
         rank, loss = validation.rank, validation.loss
-        validated = replace(self, validated=self.step, rank=rank, loss=loss, stale=self.stale + 1)
+        stale = 0 if loss < self.lowest_loss else self.stale + 1
+        lowest = min(self.lowest_loss, loss) if loss == loss else self.lowest_loss  # NaN is not lower
+        validated = replace(self, validated=self.step, rank=rank, loss=loss, stale=stale, lowest_loss=lowest)
         if validation.order <= validation_order(self.best, self.best_loss):
             return validated
         return replace(validated, stale=0, best=rank, best_loss=loss, best_step=self.step)

@@ -1,6 +1,6 @@
 """A recipe: all options of a run, from a named YAML file, a file of the user and --set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -91,8 +91,12 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
 
 
-def load_recipe(name: str, config: Path | None = None, settings: Sequence[str] = ()) -> Recipe:
+def load_recipe(
+    name: str, config: Path | None = None, settings: Sequence[str] = (), chosen: Mapping[str, Any] | None = None
+) -> Recipe:
     """Return the named recipe, overridden by the file `config` and then by `settings` such as "train.lr=1e-3".
+
+    `chosen` are options that override the recipe, but nothing that the user has set.
 
     >>> recipe = regard.load_recipe("base", settings=["train.steps=10"])
     >>> recipe.model.d_model, recipe.train.steps
@@ -101,7 +105,7 @@ def load_recipe(name: str, config: Path | None = None, settings: Sequence[str] =
     path = recipe_folder() / f"{name}.yaml"
     if name not in recipe_names():
         raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")
-    tree = read_yaml(path)
+    tree = merge(read_yaml(path), chosen or {})
     where = f"recipe {name}"
     if config is not None:
         tree, where = merge(tree, read_yaml(config)), str(config)

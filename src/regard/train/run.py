@@ -1,8 +1,9 @@
 """A training run: from data files and a recipe to a model directory."""
 
 import hashlib
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from regard import models
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
-from regard.config import read_yaml
+from regard.config import merge, read_yaml
 from regard.data.data_file import without_compression
 from regard.data.pair_readers import named_languages
 from regard.errors import UserError
@@ -21,9 +22,12 @@ from regard.lock import FolderLock, lock_folder
 from regard.manifest import read_regular
 from regard.models.weights import load_matching, load_weights
 from regard.pipelines.base import device_named
+from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import TokenizerPair
+from regard.train.auto_recipe import AutoRecipe, describe_plan
 from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints
+from regard.train.corpus_facts import measure_corpus
 from regard.train.determinism import prepare_cublas
 from regard.train.log import RunLog
 from regard.train.model_card import model_card
@@ -32,6 +36,7 @@ from regard.train.recipe import Recipe
 from regard.train.rehearsal import rehearsal
 from regard.train.tasks import get_task
 from regard.train.tasks.base import Task, TaskData, TrainingFiles
+from regard.train.tasks.pairs import PairTask
 from regard.train.trainer import Trainer
 
 _CONFIG_HEADER = "# The resolved recipe of this run of regard."
@@ -67,6 +72,8 @@ class Run:
     resume: bool = False
     """Continue the run in `out`, if there is one"""
     allow_inexact: bool = False
+    auto: AutoRecipe | None = None
+    """Choose the recipe by the training data; `recipe` is then not used, except for its task"""
 
     @property
     def files(self) -> TrainingFiles:
@@ -90,11 +97,16 @@ def train(run: Run) -> TrainingResult:
     task_class.check(run.recipe)
     if run.alignments and (run.recipe.task != "translate" or run.recipe.model.kind == "decoder"):
         raise UserError("--alignments are for translators with an encoder; leave them out")
+    start = time.monotonic()
     with lock_folder(run.out) as lock:
+        run = _with_saved_recipe(run)
         _prepare_folder(run)
         with RunLog(run.out, run.recipe.train.tensorboard) as log:
             try:
-                return _train(run, task_class, log, lock)
+                with task_class(run.files) as task:
+                    run = _choose_recipe(run, task, log, start)
+                    tokenizers, data, words = _load_data(run, task, log)
+                return _train(run, tokenizers, data, words, log, lock)
             except KeyboardInterrupt:
                 newest = next(Checkpoints(run.out / "checkpoints", keep=1).newest(), None)
                 where = f"from {newest.path.name}" if newest else "from the beginning"
@@ -102,14 +114,45 @@ def train(run: Run) -> TrainingResult:
                 raise
 
 
-def _train(run: Run, task_class: type[Task], log: RunLog, lock: FolderLock) -> TrainingResult:
-    languages = run.languages or find_languages(run.train)
+def _with_saved_recipe(run: Run) -> Run:
+    """For a resumed run that chose its recipe, return the run with that recipe and what the user has set now."""
+    path = run.out / "config.yaml"
+    if run.auto is None or not run.resume or not path.exists():
+        return run
+    tree = merge(read_yaml(path), run.auto.user_options())
+    return replace(run, recipe=Recipe.parse(tree, where=str(path)), auto=None)
+
+
+def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
+    """Choose the recipe of a run by its training data, if that is asked for; write it to the folder."""
+    if run.auto is not None:
+        assert isinstance(task, PairTask)
+        log.doing("reading the data")
+        facts = measure_corpus(task.train_corpus)
+        log.doing("measuring the speed of this machine")
+        device = device_named(run.device)
+        plan = run.auto.plan(facts, device, time.monotonic() - start)
+        run = replace(run, recipe=run.auto.load(plan.options()))
+        for line in describe_plan(plan, device):
+            log.info(line)
+        task.use(run.recipe)
+    write_atomically(run.out / "config.yaml", f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
+    return run
+
+
+def _load_data(run: Run, task: Task, log: RunLog) -> tuple[TokenizerPair, TaskData, SeenWords | None]:
+    """Read and tokenise the data, while kernels are compiled."""
     log.doing("reading the data")
-    with rehearsal(run.recipe, device_named(run.device)), task_class(run.files) as task:
+    with rehearsal(run.recipe, device_named(run.device)):
         tokenizers = _tokenizers(run, task, log)
         log.doing("tokenising the data")
-        data = task.load_data(tokenizers, run.out, log)
-        words = task.count_words()
+        return tokenizers, task.load_data(tokenizers, run.out, log), task.count_words()
+
+
+def _train(
+    run: Run, tokenizers: TokenizerPair, data: TaskData, words: SeenWords | None, log: RunLog, lock: FolderLock
+) -> TrainingResult:
+    languages = run.languages or find_languages(run.train)
     trainer = _make_trainer(run, data, tokenizers, log, lock)
     progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
     progress = trainer.train(progress)
@@ -152,7 +195,7 @@ def find_languages(files: Sequence[Path]) -> tuple[str, str]:
 
 
 def _prepare_folder(run: Run) -> None:
-    """Write the resolved recipe into the output folder; for a resumed run, check that it is the same."""
+    """Check that the run may use the output folder; for a resumed run, that its recipe is the same."""
     path = run.out / "config.yaml"
     if not _may_write(run.out):
         raise UserError(f"{run.out}: holds files that are not from a run; choose a new or empty folder as --out")
@@ -164,7 +207,6 @@ def _prepare_folder(run: Run) -> None:
     checkpoints = run.out / "checkpoints"
     for folder in (run.out, run.out / "tokenizer", checkpoints, *checkpoints.glob("step-*")):
         remove_leftovers(folder, exclusive=True)
-    write_atomically(path, f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
 
 
 def _may_write(folder: Path) -> bool:

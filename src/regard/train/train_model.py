@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.errors import UserError
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
+from regard.train.auto_recipe import NAME, AutoRecipe
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
 from regard.train.signals import Stopped, restore_signals
@@ -18,16 +20,17 @@ from regard.train.signals import Stopped, restore_signals
 def train_model(
     files: Sequence[str | Path],
     out: str | Path,
-    recipe: str = "small",
+    recipe: str = NAME,
     *,
     valid: Sequence[str | Path] | None = None,
     options: Mapping[str, Any] | None = None,
+    minutes: float | None = None,
     device: str | None = None,
 ) -> Translator | Generator | Classifier | Captioner:
     """Train a model as `regard train` does, save it in the folder `out` and return it, loaded.
 
     `options` override those of the recipe: {"train.steps": 500}. If `out` has a run with the same options, it is
-    continued, and a finished one is loaded.
+    continued, and a finished one is loaded. `minutes` is the time for the recipe auto.
 
     >>> from pathlib import Path
     >>> from tempfile import mkdtemp
@@ -38,9 +41,12 @@ def train_model(
     >>> len(translator.translate(["a b c"]))
     1
     """
+    if minutes is not None and recipe != NAME:
+        raise UserError(f"minutes is for the recipe {NAME}; with {recipe}, use the option train.seconds")
     settings = [f"{name}={json.dumps(value)}" for name, value in (options or {}).items()]
     run = Run(
         recipe=load_recipe(recipe, settings=settings),
+        auto=AutoRecipe(settings=settings, minutes=minutes) if recipe == NAME else None,
         train=tuple(map(Path, files)),
         valid=tuple(map(Path, valid)) if valid else None,
         out=Path(out),

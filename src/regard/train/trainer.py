@@ -42,7 +42,9 @@ class TrainConfig(GradientConfig, OptimConfig):
     steps: int = Field(20_000, ge=1)
     """Maximum number of updates."""
     seconds: float | None = Field(None, gt=0.0)
-    """Stop after this training time, without validations; a cosine schedule then ends at that time."""
+    """Stop after this training time; a cosine schedule then ends at that time."""
+    count_validations: bool = False
+    """Whether the time of validations counts as training time."""
     accumulate: int = Field(1, ge=1)
     """Batches per update."""
     save_every: int | None = Field(None, ge=1)
@@ -50,7 +52,7 @@ class TrainConfig(GradientConfig, OptimConfig):
     save_minutes: float = Field(10.0, gt=0.0)
     """A checkpoint is saved at the latest this long after the one before."""
     patience: int = Field(10, ge=0)
-    """Stop after this many validations without a better score (or loss, at an equal score); 0: never."""
+    """Stop after this many validations in which neither the score nor the loss was better than before; 0: never."""
     average: Literal["last", "best", "none"] = "last"
     """At the end, keep the mean of the last or best checkpoints if it validates better than the best checkpoint."""
     average_k: int = Field(5, ge=1)
@@ -105,7 +107,7 @@ class Trainer:
             while True:
                 if self._validation_due(progress):
                     with self.meter.paused():
-                        progress = self._validate(progress, stop)
+                        progress = self._timed_validation(progress, stop)
                     self._save(progress)
                 if self._finished(progress):
                     return progress
@@ -256,6 +258,13 @@ class Trainer:
     def _save_and_stop(self, progress: Progress, stop: StopRequest) -> NoReturn:
         self._save(progress)
         raise Stopped(stop.signal_number or 0, progress.step)
+
+    def _timed_validation(self, progress: Progress, stop: StopRequest) -> Progress:
+        start = time.perf_counter()
+        progress = self._validate(progress, stop)
+        if self.config.seconds is None or not self.config.count_validations:
+            return progress
+        return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
 
     def _validate(self, progress: Progress, stop: StopRequest) -> Progress:
         self.log.doing(f"validation of step {progress.step:,}")

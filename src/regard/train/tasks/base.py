@@ -63,6 +63,10 @@ class Task(AbstractContextManager["Task"], ABC):
         self.recipe = files.recipe
         self.resources = ExitStack()
 
+    def use(self, recipe: Recipe) -> None:
+        """Use another recipe from now on; what was read of the files stays."""
+        self.recipe = recipe
+
     def __enter__(self) -> Self:
         return self
 

@@ -1,0 +1,214 @@
+"""The recipe `auto`: model, regularisation and length of training, chosen by the corpus and by the time there is.
+
+`SIZES` is the rule. Its rows up to a million target words were chosen on validation data of Multi30k and Tanaka, those
+above follow published systems; docs/training.md has the measurements. When a machine is too slow for a row, the plan
+gets fewer updates, then no R-Drop, then a smaller model with little regularisation.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from regard.train.corpus_facts import CorpusFacts
+
+
+@dataclass(frozen=True)
+class Size:
+    """What suits a corpus of up to `words` target words."""
+
+    words: float
+    vocab: int
+    layers: int
+    width: int
+    d_ff: int
+    dropout: float
+    bpe_dropout: float
+    r_drop: float
+    smoothing: float
+    decay: float
+    tokens: int
+    """Tokens per batch"""
+    updates: int
+
+
+SIZES = (
+    #     words  vocab  layers width d_ff  dropout BPE   R-Drop smoothing decay tokens updates
+    Size(25_000, 4_000, 3, 256, 512, 0.3, 0.1, 5.0, 0.2, 0.1, 4_096, 1_500),
+    Size(70_000, 4_000, 3, 256, 512, 0.3, 0.1, 5.0, 0.2, 0.1, 4_096, 2_500),
+    Size(250_000, 8_000, 4, 256, 512, 0.3, 0.1, 5.0, 0.2, 0.1, 8_192, 3_000),
+    Size(1_000_000, 8_000, 4, 256, 512, 0.2, 0.1, 5.0, 0.1, 0.0, 8_192, 5_000),
+    Size(8_000_000, 10_000, 6, 512, 1_024, 0.3, 0.1, 5.0, 0.1, 0.0, 8_192, 20_000),
+    Size(60_000_000, 16_000, 6, 512, 2_048, 0.1, 0.1, 0.0, 0.1, 0.0, 25_000, 60_000),
+    Size(float("inf"), 32_000, 6, 512, 2_048, 0.1, 0.0, 0.0, 0.1, 0.0, 25_000, 150_000),
+)
+
+_SMALLER = ((4, 256, 512), (2, 256, 512), (2, 128, 256))
+"""Layers, width and d_ff of models for little time, from large to small"""
+_LEAN_TOKENS = 1_024  # many small updates learn more in little time than few large ones
+_MIN_EPOCHS = 12  # a smaller model is better than one that sees the corpus fewer times than this
+_MANY_EPOCHS = 30  # from here on even a model for little time needs BPE-dropout
+_MIN_SHARE = 0.5  # of a row's updates; with fewer, another plan is better
+_TOKENS_PER_WORD = 1.3
+_VALIDATIONS = 10
+_SHORT_VALIDATIONS = 5  # if the time is limited to less than this many seconds, of fewer sentences:
+_SHORT, _SHORT_SENTENCES = 1_800, 200
+_TRAINING_SHARE = 0.85  # of the time, validations included; the rest is for tokenising, averaging and saving
+_WIDE = 512  # a model this wide gets half the learning rate
+_BYTES_PER_LOGIT = 12  # of the output layer in training, with gradient and temporary values
+
+UpdateTime = Callable[["Size"], float]
+"""Returns the seconds that an update takes"""
+
+
+class Choice(NamedTuple):
+    """One line of what was chosen, and why."""
+
+    what: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options that `auto` has chosen."""
+
+    size: Size
+    parts: int
+    """Batches per update, if memory is too small for one"""
+    seconds: float
+    """Estimated time of all updates"""
+    limit: float | None
+    """Seconds after which training ends, if the time is limited"""
+    facts: CorpusFacts
+
+    def options(self) -> dict[str, Any]:
+        """Return the options, in the form of a recipe."""
+        size, updates = self.size, self.updates
+        lr = 3e-3 if size.width >= _WIDE else 6e-3
+        return {
+            "tokenizer": {"vocab_size": size.vocab, "dropout": size.bpe_dropout},
+            "batch": {"tokens": size.tokens // self.parts},
+            "model": {
+                "n_layers": size.layers,
+                "d_model": size.width,
+                "d_ff": size.d_ff,
+                "n_heads": max(2, size.width // 64),
+                "dropout": size.dropout,
+            },
+            "train": {
+                "steps": size.updates,
+                "seconds": self.limit,
+                "count_validations": self.limit is not None,
+                "warmup": max(1, min(4_000, updates // 10)),
+                "lr": lr,
+                "accumulate": self.parts,
+                "r_drop": size.r_drop,
+                "label_smoothing": size.smoothing,
+                "weight_decay": size.decay,
+            },
+            "valid": {
+                "every": max(1, updates // (_SHORT_VALIDATIONS if self._is_hurried else _VALIDATIONS)),
+                "sentences": _SHORT_SENTENCES if self._is_hurried else 1_000,
+                "tokenize": "char" if self.facts.target_unit == "characters" else "13a",
+            },
+        }
+
+    @property
+    def _is_hurried(self) -> bool:
+        return self.limit is not None and self.limit < _SHORT
+
+    @property
+    def updates(self) -> int:
+        """The updates that there is time for"""
+        if self.limit is None or self.seconds <= self.limit:
+            return self.size.updates
+        return max(1, int(self.size.updates * self.limit / self.seconds))
+
+    @property
+    def training_seconds(self) -> float:
+        """Estimated time of the updates that there is time for"""
+        return self.seconds if self.limit is None else min(self.seconds, self.limit)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether more time would allow a better plan"""
+        return self.updates < self.size.updates or is_smaller(self.size, self.facts)
+
+    @property
+    def epochs(self) -> float:
+        return epochs(self.size, self.facts, self.updates)
+
+    def choices(self) -> Iterator[Choice]:
+        """Yield what was chosen, with one reason each."""
+        size, words = self.size, f"{self.facts.target_words:,} target words"
+        yield Choice("vocabulary", f"{size.vocab:,} pieces", f"for {words}; both languages share it")
+        yield Choice("model", f"{size.layers}+{size.layers} layers, {size.width} wide", self._model_reason())
+        yield Choice("dropout", f"{size.dropout:g}", "the smaller the corpus, the more a model would learn by heart")
+        dropout = f"{size.bpe_dropout:g}" if size.bpe_dropout else "off"
+        yield Choice("BPE-dropout", dropout, self._resampling_reason())
+        yield Choice("R-Drop", f"{size.r_drop:g}" if size.r_drop else "off", self._r_drop_reason())
+        yield Choice("label smoothing", f"{size.smoothing:g}", "0.2 for small corpora, 0.1 for others")
+        parts = f" in {self.parts} parts, to fit into memory" if self.parts > 1 else ""
+        yield Choice("batch", f"{size.tokens:,} tokens{parts}", "small models learn from small batches as well")
+        yield Choice("learning rate", f"{self.options()['train']['lr']:g}", "Muon; it falls to 0 along a cosine")
+        limit = "as many as the time allows" if self.updates < size.updates else "where validation stops improving"
+        yield Choice("updates", f"{self.updates:,}", f"{self.epochs:,.0f} times through the corpus, {limit}")
+        yield Choice("averaging", "last 2 checkpoints", "if they validate better than the best one")
+
+    def _model_reason(self) -> str:
+        if is_smaller(self.size, self.facts):
+            return "the largest that sees the corpus often enough in the time there is"
+        return "larger ones validated worse on corpora of this size"
+
+    def _resampling_reason(self) -> str:
+        if self.size.bpe_dropout:
+            return "words are segmented in another way in each epoch"
+        return "there is time for few epochs" if is_smaller(self.size, self.facts) else "the corpus is large enough"
+
+    def _r_drop_reason(self) -> str:
+        if self.size.r_drop:
+            return "two passes with other dropout must agree, which helps small corpora"
+        return "it doubles the time of an update" if row_for(self.facts).r_drop else "the corpus is large enough"
+
+
+def row_for(facts: CorpusFacts) -> Size:
+    """Return the row of the table for a corpus."""
+    return next(size for size in SIZES if facts.target_words <= size.words)
+
+
+def is_smaller(size: Size, facts: CorpusFacts) -> bool:
+    """Whether the model is not that of the table, for lack of time."""
+    row = row_for(facts)
+    return (size.layers, size.width, size.tokens) != (row.layers, row.width, row.tokens)
+
+
+def epochs(size: Size, facts: CorpusFacts, updates: float) -> float:
+    """Return how often so many updates go through the corpus."""
+    return updates * size.tokens / max(1.0, facts.target_words * _TOKENS_PER_WORD)
+
+
+def choose(facts: CorpusFacts, row: Size, update_time: UpdateTime, memory: float, seconds: float | None) -> Plan:
+    """Fit a row of the table to the memory of the device and to the seconds there are; None: no limit."""
+    size = row
+    limit = None if seconds is None else max(1.0, _TRAINING_SHARE * seconds)
+    if limit is not None:
+        size = _fit_time(row, facts, update_time, limit)
+    parts = 1
+    while size.tokens // parts * size.vocab * _BYTES_PER_LOGIT * (2 if size.r_drop else 1) > memory / 2:
+        parts *= 2
+    return Plan(size, parts, size.updates * update_time(size), limit, facts)
+
+
+def _fit_time(row: Size, facts: CorpusFacts, update_time: UpdateTime, limit: float) -> Size:
+    """Return the row, or a cheaper plan if it would take more than twice the time there is."""
+    for size in (row, replace(row, r_drop=0.0)):
+        if size.updates * update_time(size) * _MIN_SHARE <= limit:
+            return size
+    for layers, width, d_ff in _SMALLER:
+        lean = replace(row, layers=layers, width=width, d_ff=d_ff, tokens=_LEAN_TOKENS, r_drop=0.0, dropout=0.1)
+        lean = replace(lean, bpe_dropout=0.0, smoothing=0.1, decay=0.0, vocab=min(row.vocab, 8_000))
+        n_epochs = epochs(lean, facts, limit / update_time(lean))
+        if n_epochs >= _MIN_EPOCHS:
+            break
+    resampling = row.bpe_dropout if n_epochs >= _MANY_EPOCHS else 0.0
+    return replace(lean, bpe_dropout=resampling, updates=row.updates * row.tokens // lean.tokens)

@@ -1,0 +1,77 @@
+"""From the recipe `auto` and what the user has set to a recipe for one corpus and one machine."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config import merge, overrides, read_yaml
+from regard.train.auto import Plan, Size, choose, row_for
+from regard.train.corpus_facts import CorpusFacts
+from regard.train.log import duration
+from regard.train.recipe import Recipe, load_recipe
+from regard.train.update_time import measure_update_time
+
+NAME = "auto"
+"""Name of the recipe"""
+
+_CPU_MINUTES = 480.0  # without a GPU and without --minutes, training takes a night at most
+
+
+@dataclass(frozen=True)
+class AutoRecipe:
+    """The options that the user has set, and the time there is; everything else is chosen."""
+
+    config: Path | None = None
+    settings: Sequence[str] = ()
+    minutes: float | None = None
+
+    def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
+        """Return the recipe with the chosen options, which those of the user override."""
+        return load_recipe(NAME, self.config, self.settings, chosen)
+
+    def user_options(self) -> dict[str, Any]:
+        return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))
+
+    def plan(self, facts: CorpusFacts, device: torch.device, elapsed: float = 0.0) -> Plan:
+        """Choose the options; `elapsed` seconds of the time are already over."""
+        minutes = self.minutes if self.minutes is not None or device.type != "cpu" else _CPU_MINUTES
+        seconds = None if minutes is None else 60 * minutes - elapsed
+        row = self._row(facts)
+
+        @cache
+        def update_time(size: Size) -> float:
+            plan = Plan(size, 1, 0.0, None, facts)
+            return measure_update_time(self.load(plan.options()), device)
+
+        return choose(facts, row, update_time, _memory(device), seconds)
+
+    def _row(self, facts: CorpusFacts) -> Size:
+        """Return the row of the table, with the number of updates that the user has set, if any."""
+        steps = self.user_options().get("train", {}).get("steps")
+        return row_for(facts) if steps is None else replace(row_for(facts), updates=self.load().train.steps)
+
+
+def describe_plan(plan: Plan, device: torch.device) -> Iterable[str]:
+    """Yield the lines that tell the user what was chosen and how long it will take."""
+    where = "a GPU" if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    yield f"auto: {plan.facts.describe()}, on {where}"
+    for choice in plan.choices():
+        yield f"  {choice.what:16}{choice.value:26}{choice.reason}"
+    yield f"  {'time':16}{f'about {duration(plan.training_seconds)}':26}for the updates, as measured on this machine"
+    if plan.is_short:
+        yield "  more time would give a better model: raise --minutes, or use a GPU"
+
+
+def _memory(device: torch.device) -> float:
+    """Return the memory of a device in bytes."""
+    if device.type == "cuda":
+        return float(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return 8e9

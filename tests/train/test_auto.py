@@ -1,0 +1,141 @@
+"""The recipe `auto`: which plan is chosen for which corpus and how much time, and a run from files to bundle."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.config import read_yaml
+from regard.data.builtin.grammar_corpus import generate_corpus
+from regard.data.parallel_corpus import Corpus
+from regard.errors import UserError
+from regard.train.auto import SIZES, Plan, Size, choose, row_for
+from regard.train.auto_recipe import AutoRecipe, describe_plan
+from regard.train.corpus_facts import CorpusFacts, measure_corpus
+from regard.train.recipe import Recipe, load_recipe
+from regard.train.run import Run, train
+from regard.train.update_time import measure_update_time
+from tests.conftest import write_pairs
+
+CPU = torch.device("cpu")
+MUCH = 1e12  # bytes
+SMALL = (
+    *("tokenizer.vocab_size=400", "model.n_layers=1", "model.d_model=16", "model.d_ff=16", "model.n_heads=2"),
+    *("batch.tokens=256", "valid.sentences=4", "valid.samples=0"),
+)
+
+
+def facts_of(words: int, unit: str = "words") -> CorpusFacts:
+    return CorpusFacts(max(1, words // 10), words, words, unit)  # type: ignore[arg-type]
+
+
+def flops(size: Size) -> float:
+    """A stand-in for a measured update: proportional to the parameters, the tokens and the passes."""
+    parameters = 12 * size.layers * size.width**2 + size.width * size.vocab
+    return 1e-11 * parameters * size.tokens * (2 if size.r_drop else 1)
+
+
+def plan_for(words: int, seconds: float | None = None, memory: float = MUCH) -> Plan:
+    facts = facts_of(words)
+    return choose(facts, row_for(facts), flops, memory, seconds)
+
+
+@pytest.mark.parametrize("words", [1, 13_000, 40_000, 130_000, 380_000, 5_000_000, 50_000_000, 10**9])
+def test_every_plan_is_a_valid_recipe(words: int) -> None:
+    for seconds in (None, 10.0, 600.0, 36_000.0):
+        plan = plan_for(words, seconds)
+        recipe = load_recipe("auto", chosen=plan.options())
+        assert recipe.model.d_model == plan.size.width and recipe.train.warmup <= recipe.train.steps
+        assert recipe.valid.every <= plan.updates
+        assert len(list(plan.choices())) == 10 and all(choice.reason for choice in plan.choices())
+
+
+def test_larger_corpora_get_larger_models_and_less_regularisation() -> None:
+    for small, large in zip(SIZES, SIZES[1:], strict=False):
+        assert small.words < large.words and small.vocab <= large.vocab and small.width <= large.width
+        assert small.updates * small.tokens < large.updates * large.tokens
+        assert small.smoothing >= large.smoothing and small.r_drop >= large.r_drop
+
+
+def test_without_a_limit_the_row_of_the_table_is_taken() -> None:
+    assert plan_for(380_000).size == row_for(facts_of(380_000)) and plan_for(380_000).limit is None
+    assert plan_for(380_000, seconds=1e9).size == row_for(facts_of(380_000))
+
+
+def test_less_time_gives_cheaper_plans() -> None:
+    seconds = (1e7, 1e5, 1e4, 3e3, 600, 60, 10)
+    plans = [plan_for(380_000, s) for s in seconds]
+    costs = [plan.updates * flops(plan.size) for plan in plans]
+    assert costs == sorted(costs, reverse=True)
+    assert all(cost <= s for cost, s in zip(costs, seconds, strict=True)), "no plan takes longer than there is time"
+    assert plans[0].size.r_drop and not plans[-1].size.r_drop
+    assert plans[-1].size.width < plans[0].size.width
+    assert plans[-1].is_short and not plans[0].is_short
+
+
+def test_batches_are_split_when_memory_is_small() -> None:
+    whole, parts = plan_for(50_000_000), plan_for(50_000_000, memory=4e9)
+    assert whole.parts == 1 and parts.parts > 1
+    options = parts.options()
+    assert options["batch"]["tokens"] * options["train"]["accumulate"] == whole.options()["batch"]["tokens"]
+
+
+def test_what_the_user_sets_wins(tmp_path: Path) -> None:
+    config = tmp_path / "my.yaml"
+    config.write_text("model: {n_layers: 1, d_model: 64, n_heads: 2, d_ff: 64}\nbatch: {tokens: 128}\n")
+    auto = AutoRecipe(config, ["train.steps=40", "tokenizer.vocab_size=500"])
+    plan = auto.plan(facts_of(10_000), CPU)
+    recipe = auto.load(plan.options())
+    assert (recipe.model.d_model, recipe.tokenizer.vocab_size, recipe.train.steps) == (64, 500, 40)  # type: ignore[union-attr]
+    assert recipe.train.warmup == 4 and recipe.valid.every == 4, "they follow from the number of updates"
+
+
+def test_an_update_of_more_tokens_takes_longer() -> None:
+    small = load_recipe("auto", settings=[*SMALL, "batch.tokens=512"])
+    large = small.model_copy(update={"batch": small.batch.model_copy(update={"tokens": 512 * 64})})
+    assert 0 < measure_update_time(small, CPU) < measure_update_time(large, CPU)
+
+
+def test_words_of_a_corpus(tmp_path: Path) -> None:
+    pairs = [(f"a b {i}", f"x y z {i}") for i in range(30_000)]
+    facts = measure_corpus(Corpus(write_pairs(tmp_path, "spaces", pairs)).read())
+    assert (facts.pairs, facts.source_words, facts.target_words) == (30_000, 90_000, 120_000)
+    assert facts.target_unit == "words" and "about 120,000" in facts.describe()
+    japanese = [(f"number {i}", "私はテニス部員です。" + "私" * (i % 3)) for i in range(10)]
+    facts = measure_corpus(Corpus(write_pairs(tmp_path, "japanese", japanese)).read())
+    assert facts.target_unit == "characters" and facts.target_words == (10 * 10 + 9) // 2
+    assert plan_for(10).options()["valid"]["tokenize"] == "13a"
+    plan = replace(plan_for(10), facts=facts)
+    assert plan.options()["valid"]["tokenize"] == "char"
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> tuple[Path, Path]:
+    return write_pairs(tmp_path, "train", [(p.src, p.tgt) for p in generate_corpus()["train"][:200]])
+
+
+def auto_run(files: tuple[Path, ...], out: Path, *settings: str, resume: bool = False) -> Run:
+    auto = AutoRecipe(None, (*SMALL, *settings))
+    return Run(auto.load(), files, None, out, device="cpu", resume=resume, auto=auto)
+
+
+def test_a_run_writes_what_it_chose_and_is_resumed_with_it(
+    pairs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "model"
+    train(auto_run(pairs, out, "train.steps=4", "valid.every=2"))
+    printed = capsys.readouterr().err
+    assert "auto: 200 pairs" in printed and "R-Drop" in printed and "about" in printed
+    saved = Recipe.parse(read_yaml(out / "config.yaml"), "")
+    assert saved.train.r_drop == row_for(facts_of(2_000)).r_drop and saved.train.steps == 4
+    result = train(auto_run(pairs, out, "train.steps=4", "valid.every=2", resume=True))
+    assert result.progress.step == 4 and "auto:" not in capsys.readouterr().err, "nothing is chosen again"
+    with pytest.raises(UserError, match=r"model\.dropout was"):
+        train(auto_run(pairs, out, "train.steps=4", "valid.every=2", "model.dropout=0.5", resume=True))
+
+
+def test_the_plan_is_described_with_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = list(describe_plan(plan_for(380_000, 60.0), CPU))
+    assert "about 51 s" in lines[-2] and "--minutes" in lines[-1]
+    assert "--minutes" not in list(describe_plan(plan_for(380_000, 1e9), CPU))[-1]
