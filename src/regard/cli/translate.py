@@ -1,7 +1,7 @@
 """`regard translate`: lines of text in, translations out."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,10 +118,13 @@ def translate(
     translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
     if n_best and beam is None and not sample:
         options["beam"] = max(translator.decode_config.beam, n_best)
-    formatter = _Formatter(bool(n_best), alignment, as_json)
-    transfer = MarkupTransfer(markup, copy_unknown)
+    translations = _translate_all(translator, text, MarkupTransfer(markup, copy_unknown), alignment, options)
+    _print_all(translations, _Formatter(bool(n_best), alignment, as_json))
+
+
+def _print_all(translations: Iterable["Translation"], formatter: "_Formatter") -> None:
+    """Print the translations as they come, and warnings; end with code 2 if a line could not be translated."""
     n_refused, unseen = 0, _UnseenWords()
-    translations = _translate_all(translator, text, transfer, alignment, options)
     for number, translation in enumerate(translations, start=1):
         if translation.problem:
             print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))

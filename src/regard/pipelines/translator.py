@@ -174,12 +174,21 @@ class Translator(TextEmbedder):
         rows = [i for i, hypotheses in decoded.items() if hypotheses and not self.decode_target(hypotheses[0].ids)]
         if not rows:
             return
-        width = max(2, config.beam, config.n_best)
-        longer = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}
-        found = self._decode_all([sources[i] for i in rows], config.model_copy(update=longer))
-        for i, hypotheses in zip(rows, map(found.__getitem__, range(len(rows))), strict=True):
-            hypotheses.sort(key=lambda hypothesis: not self.decode_target(hypothesis.ids))
-            decoded[i] = hypotheses[: config.n_best] or decoded[i]
+        again = self._decode_all([sources[i] for i in rows], _without_empty(config))
+        for n, i in enumerate(rows):
+            decoded[i] = self._empty_last(again[n])[: config.n_best] or decoded[i]
+
+    def _empty_last(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Sort hypotheses whose text is empty, such as a lone space, behind the others."""
+        return sorted(hypotheses, key=lambda hypothesis: not self.decode_target(hypothesis.ids))
+
+    def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
+        ids = super()._decode_ranked(encoded, rank)
+        if rank > 1 or self.decode_target(ids):
+            return ids
+        config = _without_empty(self.decode_config)
+        [hypotheses] = decode(self.decoding_model(config), encoded.batch(), config)
+        return list(self._empty_last(hypotheses)[0].ids) if hypotheses else ids
 
     def _width(self, longest: int) -> int:
         """Return the width of a batch of sources; only some occur, because each is captured separately."""
@@ -257,6 +266,13 @@ class Translator(TextEmbedder):
         _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
         links = fitted.restore_links(self.aligner(record), len(unit_spans(written)))
         return replace(candidate, attention=record, alignment=links)
+
+
+def _without_empty(config: DecodeConfig) -> DecodeConfig:
+    """Return settings of a search for outputs of at least one token."""
+    width = max(2, config.beam, config.n_best)
+    update = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}
+    return config.model_copy(update=update)
 
 
 def _not_translated(
