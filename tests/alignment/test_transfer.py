@@ -7,7 +7,7 @@ import numpy as np
 from regard.alignment.from_attention import Aligner
 from regard.alignment.transfer import MarkupTransfer
 from regard.pipelines.length_limit import LengthLimit
-from regard.pipelines.translator import Candidate, Translation
+from regard.pipelines.translation import Candidate, Translation
 from tests.alignment.test_from_attention import make_record
 
 

@@ -38,7 +38,7 @@ def test_tsv_jsonl_and_held_out_validation_data(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert ("held out" in done.stderr) == ("--valid" not in files)
         assert f"{200 - len(set(pairs)):,} × duplicate of an earlier pair, left out" in done.stderr
-        leaks = "200 of 200 sources (100.0%) of the validation data also occur in the training data, 200 with the same"
+        leaks = "200 of 200 sources (100.0 %) of the validation data also occur in the training data, 200 with the same"
         assert (leaks in done.stderr) == ("--valid" in files)
         assert any((out / "tensorboard").glob("events*"))
 

@@ -150,3 +150,14 @@ def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable
         ([toy_run, "--text", "a", "--sample", "--temperature", "inf"], "temperature"),
     ):
         assert message in error_line("translate", *arguments), arguments
+
+
+def test_each_line_is_split_into_sentences_and_stays_one_line(toy_run: Path) -> None:
+    lines = ["a b c! D E F?  g h", "", "  a b", "A B C! \u2028 d e?\tf g", "1. a b! 2. C d!"]
+    done = regard("translate", toy_run, stdin="\n".join(lines).encode() + b"\n")
+    assert done.stdout.split("\n") == ["c b a! F E D?  h g", "", "  b a", "C B A!   e d?\tg f", "1. b a! 2. D c!", ""]
+    whole = regard("translate", toy_run, "--no-split", "--text", lines[0]).stdout
+    assert whole != done.stdout.split("\n")[0] + "\n" and len(whole.splitlines()) == 1
+    row = json.loads(regard("translate", toy_run, "--json", "--alignment", "--text", lines[0]).stdout)
+    assert row["hypotheses"][0]["text"] == "c b a! F E D?  h g" and len(row["source_tokens"]) == 8
+    assert [6, 7] in row["hypotheses"][0]["alignment"]

@@ -16,6 +16,6 @@ def test_sources_and_pairs_in_both_corpora_are_counted(tmp_path: Path) -> None:
     assert (leakage.total, leakage.sources, leakage.pairs, leakage.lines) == (4, 2, 1, (3, 4))
     line = leakage.describe("validation data")
     assert (
-        "2 of 4 sources (50.0%) of the validation data" in line and "1 with the same target (first at line 3)" in line
+        "2 of 4 sources (50.0 %) of the validation data" in line and "1 with the same target (first at line 3)" in line
     )
     assert find_leakage(corpus(tmp_path / "other.tsv", "b\ta"), train).describe("test data") == ""

@@ -155,3 +155,47 @@ def test_confidence_is_the_mean_probability_of_a_token_whatever_the_length_penal
     [empty] = translator.translate([""])
     [refused] = translator.translate(["a " * 20], max_source=3, skip_long=True)
     assert empty.confidence == 1.0 and refused.confidence == 0.0
+
+
+def test_sentences_of_a_text_are_translated_one_by_one() -> None:
+    translator = with_words("the green witch", "a cat sees the witch")
+    text = "  The cat sees.\n\nA witch!  the green witch\n"
+    sentences = ["The cat sees.", "A witch!", "the green witch"]
+    one, two, three = parts = translator.translate(sentences, attention=True)
+    [whole, single, nothing] = translator.translate([text, "A witch!", " "], split=True, attention=True)
+    assert whole.text == f"  {one.text}\n\n{two.text}  {three.text}\n" and whole.source == text
+    assert whole.score == pytest.approx(sum(part.score for part in parts))
+    assert whole.confidence == pytest.approx(
+        math.exp(sum(part.hypotheses[0].log_prob for part in parts) / sum(len(part.tokens) + 1 for part in parts))
+    )
+    assert whole.tokens == one.tokens + two.tokens + three.tokens and whole.attention is None
+    assert [part.attention is not None for part in whole.sentences] == [True] * 3
+    assert whole.alignment is not None and max(i for i, _ in whole.alignment) < len(text.split())
+    assert max(j for _, j in whole.alignment) == len(whole.text.split()) - 1
+    assert {(i - 3, j - len(one.text.split())) for i, j in whole.alignment if 3 <= i < 5} == set(two.alignment or ())
+    assert single.text == two.text and single.alignment == two.alignment and single.sentences == ()
+    assert (nothing.text, nothing.tokens) == (" ", ())
+
+
+def test_numbers_of_a_list_are_copied_and_aligned() -> None:
+    translator = with_words(TEXT)
+    [only] = translator.translate(["the cat"], attention=True)
+    [listed] = translator.translate(["1. the cat"], attention=True, split=True)
+    assert listed.text == f"1. {only.text}"
+    assert listed.alignment == ((0, 0), *((i + 1, j + 1) for i, j in only.alignment or ()))
+
+
+def test_texts_stay_whole_where_sentences_cannot_be_merged() -> None:
+    translator, text = with_words(TEXT), "the cat. a witch."
+    for options in ({"n_best": 2}, {"prefixes": ["red"]}, {"observer": lambda step: None}):
+        [split], [whole] = (translator.translate([text], split=flag, **options) for flag in (True, False))
+        assert split == whole
+
+
+def test_a_sentence_that_is_too_long_is_reported() -> None:
+    translator = with_words(TEXT)
+    text = f"a cat. {TEXT}."
+    [refused, other] = translator.translate([text, "a cat"], split=True, max_source=4, skip_long=True)
+    assert refused.problem is not None and refused.text == "" and other.text
+    with pytest.raises(UserError, match=r"a sentence of texts\[0\] has"):
+        translator.translate([text], split=True, max_source=4)

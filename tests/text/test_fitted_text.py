@@ -23,7 +23,7 @@ def fit(text: str, seen: SeenWords = LOWER) -> FittedText:
         ("THE GREEN WITCH ARRIVED!!!", "the green witch arrived", "Ø X!!!"),
         ("The Green Witch Arrived", "the green witch arrived", "Ø x"),
         ("the cat SAT ?", "the cat sat ?", "ø x"),
-        ("The cat sat?!", "the cat sat?", "Ø x!"),
+        ("The cat sat?!", "the cat sat ?", "Ø x!"),
         ("« the cat » !", "the cat", "« ø x » !"),
         ("(The cat)", "the cat", "(Ø x)"),
         ("CAT", "cat", "Ø x"),
@@ -69,9 +69,21 @@ def test_the_number_of_words_stays_the_same_when_only_the_case_changes() -> None
 
 def test_links_count_punctuation_that_was_taken_off() -> None:
     links = ((0, 1), (1, 0))
-    assert fit("– The cat!").restore_links(links, 2, 2) == ((0, 0), (1, 2), (2, 1))
-    assert fit("The cat ! )").restore_links(links, 2, 2) == ((0, 1), (1, 0), (2, 2), (3, 3))
-    assert fit("(The cat)").restore_links(links, 2, 2) == links
+    assert fit("– The cat!").restore_links(links, 2) == ((0, 0), (1, 2), (2, 1))
+    assert fit("The cat ! )").restore_links(links, 2) == ((0, 1), (1, 0), (2, 2), (3, 3))
+    assert fit("(The cat)").restore_links(links, 2) == links
+
+
+def test_marks_are_separated_if_they_were_in_training() -> None:
+    tokenised = SeenWords.count(["the cat , sat ?", "in the u.s. ( the cat ) .", '" the cat "', *["the cat ."] * 60])
+    fitted = fit('the cat, "in the u.s." (the cat).', tokenised)
+    assert fitted.text == 'the cat , " in the u.s. " ( the cat ) .'
+    assert fitted.word_numbers == (0, 1, 1, 2, 2, 3, 4, 4, 5, 5, 6, 6, 6)
+    assert fitted.restore_links([(2, 0), (12, 1), (11, 1)], 2) == ((1, 0), (6, 1))
+    for text in ('the cat , " in the u.s. " .', "in the u.s. the cat", "the cat in the u.s.", "."):
+        assert fit(text, tokenised) == FittedText(text)
+    assert fit("The Cat sat?!", tokenised).text == "the cat sat ?" and fit("u.s..", tokenised).text == "u.s.."
+    assert fit("Der Hund, die Katze.", GERMAN) == FittedText("Der Hund, die Katze.")
 
 
 def test_unknown_words_are_listed_as_they_are_written() -> None:

@@ -26,7 +26,7 @@ def test_words_are_runs_of_letters_or_single_characters(text: str, words: list[s
 
 def test_counts_tell_first_words_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     words = SeenWords.count(GERMAN)
-    assert words.counts["Hund"] == (3, 0) and words.counts["Der"] == (0, 1) and words.counts["der"] == (2, 0)
+    assert words.counts["Hund"] == (3, 0, 0) and words.counts["Der"] == (0, 1, 0) and words.counts["der"] == (2, 0, 0)
     assert next(iter(words.counts)) == "."
     assert words.starts_with_capital and words.is_cased
     monkeypatch.setattr(seen_words, "_BLOCK", 1)
@@ -45,6 +45,12 @@ def test_lower_case_text_is_recognised() -> None:
     assert not SeenWords.count([]).starts_with_capital and SeenWords.count([]).unknown(["a", "a"]) == ("a",)
 
 
+def test_marks_of_tokenised_text_are_separate() -> None:
+    tokenised = SeenWords.count(["a t-shirt , please .", "( why ? )", "in the u.s. .", *["ok ."] * 40])
+    assert tokenised.separate_marks == {",", ".", "(", "?", ")"} and tokenised.counts["-"].touching == 1
+    assert SeenWords.count(GERMAN).separate_marks == set()
+
+
 def test_unknown_words_are_those_that_occur_in_no_casing() -> None:
     words = SeenWords.count(GERMAN)
     assert words.unknown(split_words("DER zebra HUND , zebra Zebra!")) == ("zebra", ",", "Zebra", "!")
@@ -54,7 +60,7 @@ def test_words_are_stored_as_lines() -> None:
     words = SeenWords.count(GERMAN)
     assert SeenWords.from_bytes(words.to_bytes()) == words
     assert list(SeenWords.from_bytes(words.to_bytes()).counts) == list(words.counts)
-    assert SeenWords.from_bytes(b"a\t1\t2\nbroken\nb\tx\t1\n\xff\n").counts == {"a": (1, 2)}
+    assert SeenWords.from_bytes(b"a\t1\t2\t0\nbroken\nb\tx\t1\t0\n\xff\n").counts == {"a": (1, 2, 0)}
 
 
 def test_only_the_most_frequent_words_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

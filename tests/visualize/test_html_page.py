@@ -17,7 +17,7 @@ from regard.pipelines.captioner import Caption
 from regard.pipelines.classifier import Classification
 from regard.pipelines.generator import GeneratedText
 from regard.pipelines.length_limit import TooLong
-from regard.pipelines.translator import Candidate, Translation
+from regard.pipelines.translation import Candidate, Translation
 from regard.visualize import html_page
 from regard.visualize.heatmap import mean_weights
 from regard.visualize.html_page import InitialView, render_page

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import tee
 
 from regard.models.record import AttentionRecord
-from regard.pipelines.translator import Candidate, Translation, Translator
+from regard.pipelines.translation import Candidate, Translation
+from regard.pipelines.translator import Translator
+from regard.text.fitted_text import FittedText
 from regard.text.markup import TaggedText
 from regard.text.words import is_unknown, join_pieces, word_indices
 
@@ -30,56 +32,47 @@ class MarkupTransfer:
         for tagged, translation in zip(remaining, translations, strict=False):
             candidates = translation.hypotheses
             if translation.problem is None:
-                candidates = tuple(self.carry_over(tagged, c, translator) for c in candidates)
+                candidates = tuple(self.carry_over(tagged, c, translator, translation.fitted) for c in candidates)
             yield replace(translation, source=tagged.text, hypotheses=candidates)
 
     def _parse(self, line: str, max_chars: int) -> TaggedText:
         """Take the markup out of a line, unless the line is too long to be translated."""
         return TaggedText.parse(line) if self.markup and len(line) <= max_chars else TaggedText.untagged(line)
 
-    def carry_over(self, tagged: TaggedText, candidate: Candidate, translator: Translator) -> Candidate:
-        """Return a translation of the plain text, recorded with attention, with the markup put back in."""
+    def carry_over(
+        self, tagged: TaggedText, candidate: Candidate, translator: Translator, fitted: FittedText | None = None
+    ) -> Candidate:
+        """Return a translation of the plain text, recorded with attention, with the markup put back in.
+
+        `fitted` is the plain text as the model read it, if that is another.
+        """
+        fitted = fitted or FittedText(tagged.plain)
         record, source, words = candidate.attention, tagged.plain.split(), candidate.text.split()
         if record is None or not record.cross.size:  # an empty line, or a model without cross-attention
             return replace(candidate, text=tagged.restore(words, _resample(range(len(source)), len(words))))
-        first, last = _restored_marks(record, source, words)
-        inner = slice(len(first), len(words) - len(last))
-        words, source = words[inner], source[len(first) : len(source) - len(last)]
-        source_words = _source_words(record, translator, len(source))
+        inner = words[fitted.n_before : len(words) - fitted.n_after]
+        source_words = _source_words(record, translator, fitted, len(source))
         if self.unknown:
-            words, source_words = _copy_unknown(record, words, source_words, source)
+            inner, source_words = _copy_unknown(record, inner, source_words, source)
+        words = [*words[: fitted.n_before], *inner, *words[len(words) - fitted.n_after :]]
+        n_source = len(source)
         aligned = [
-            *range(-len(first), 0),
-            *_resample(source_words, len(words)),
-            *range(len(source), len(source) + len(last)),
+            *range(fitted.n_before),
+            *_resample(source_words, len(inner)),
+            *range(n_source - fitted.n_after, n_source),
         ]
-        aligned = [i + len(first) for i in aligned]
         if self.unknown:
             candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
-        return replace(candidate, text=tagged.restore([*first, *words, *last], aligned))
+        return replace(candidate, text=tagged.restore(words, aligned))
 
 
-def _restored_marks(
-    record: AttentionRecord, source: Sequence[str], words: Sequence[str]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words at the beginning and at the end of a translation that are not in the record.
-
-    They are punctuation of the source that the model does not know (see `FittedText`).
-    """
-    n_more = max(0, len(words) - len(record.merge_words().target_tokens))
-    for n in range(n_more + 1):
-        first, last = words[:n], words[len(words) - n_more + n :]
-        if first == source[:n] and last == source[len(source) - n_more + n :]:
-            return first, last
-    return [], []
-
-
-def _source_words(record: AttentionRecord, translator: Translator, n_source: int) -> list[int]:
+def _source_words(record: AttentionRecord, translator: Translator, fitted: FittedText, n_source: int) -> list[int]:
     """Return the index of the source word that each target word is aligned with, out of `n_source` words."""
     one_per_word = translator.aligner.model_copy(update={"threshold": None})
-    n_merged = len(record.merge_words().source_tokens)
+    n_merged, n_read = len(record.merge_words().source_tokens), len(fitted.text.split())
     source_of = {j: i for i, j in one_per_word(record)}
-    return [_rescale(source_of[j], n_merged, n_source) for j in sorted(source_of)]
+    rescaled = (_rescale(source_of[j], n_merged, n_read) for j in sorted(source_of))
+    return [min(fitted.source_word(i), n_source - 1) for i in rescaled]
 
 
 def _copy_unknown(

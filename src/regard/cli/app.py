@@ -9,6 +9,7 @@ import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from regard import __version__
 from regard.cli.output import CLOSED_PIPE, discard_output, prepare_streams, print_line, print_warning
@@ -44,7 +45,16 @@ VERBS = (
 )
 """In the order in which a newcomer needs them: the order of --help and of the documentation."""
 
+
+class VerbGroup(TyperGroup):
+    """Lists verbs in the order of VERBS, where Typer would list those with sub-commands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=VERBS.index)
+
+
 app = typer.Typer(
+    cls=VerbGroup,
     help="Train your own translator from two files of parallel text, and see why it says what it says.",
     add_completion=False,
     rich_markup_mode=None,

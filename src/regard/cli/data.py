@@ -1,17 +1,55 @@
-"""`regard data`: built-in datasets as files."""
+"""`regard data`: built-in datasets as files, and parallel corpora inspected and cleaned."""
 
+import json
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from regard.cli.app import app
-from regard.cli.output import print_line
+from regard.cli.options import JsonOption, LanguagesOption, PairFilesArgument, ValidPairCommand, parse_languages
+from regard.cli.output import ProgressLine, print_line, print_warning
 from regard.errors import UserError
 
 
-@app.command()
-def data(
+class DataGroup(TyperGroup):
+    """Commands, and `builtin` for anything else: `regard data grammar OUT` is `regard data builtin grammar OUT`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        first = args[0] if args else ""
+        if first not in self.commands and first not in ("-h", "--help"):
+            args = ["builtin", *args]
+        return super().parse_args(ctx, args)
+
+
+class HeldOutPairsCommand(ValidPairCommand):
+    """A command whose --valid and --test take the two files of a pair, or one file of pairs."""
+
+    pair_options = ("--valid", "--test")
+
+
+data_app = typer.Typer(
+    cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | inspect FILES | clean FILES"
+)
+app.add_typer(data_app, name="data")
+
+
+@data_app.callback()
+def data() -> None:
+    """Write a built-in dataset, or inspect or clean your own.
+
+    `regard data NAME OUT` writes the dataset NAME (grammar, copy, reverse, sort, shapes or stories) to the folder OUT;
+    `regard data builtin --help` lists its options.
+    """
+
+
+@data_app.command()
+def builtin(
     name: Annotated[str, typer.Argument(metavar="NAME", help="grammar, copy, reverse, sort, shapes or stories.")],
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="The folder to write: new, empty, or written by this command before.")
@@ -48,3 +86,87 @@ def data(
     options = DatasetOptions(size, seed, direction, (min_len, max_len), (low, high))
     for path in write_dataset(name, out, options):
         print_line(f"{path}/" if path.name == IMAGE_FOLDER else str(path))
+
+
+@data_app.command(cls=HeldOutPairsCommand)
+def inspect(
+    files: PairFilesArgument,
+    valid: Annotated[
+        list[Path] | None, typer.Option(metavar="SRC TGT", help="Validation files: do their sources occur in FILES?")
+    ] = None,
+    test: Annotated[
+        list[Path] | None, typer.Option(metavar="SRC TGT", help="Test files: do their sources occur in FILES?")
+    ] = None,
+    languages: LanguagesOption = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="OUT.png", help="Draw the lengths of the pairs into this .png or .svg.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is in a parallel corpus, and what is wrong with it."""
+    from regard.data.inspection import inspect_corpus
+    from regard.data.inspection_text import describe_inspection
+    from regard.data.parallel_corpus import Corpus
+    from regard.visualize.corpus_picture import check_picture, draw_corpus
+
+    if picture:
+        check_picture(picture)
+    langs = parse_languages(languages)
+    corpora = {"": files, "validation data": valid, "test data": test}
+    sources = {name: Corpus(tuple(paths), langs) for name, paths in corpora.items() if paths}
+    with ExitStack() as stack, ProgressLine() as progress:
+        read = {name: stack.enter_context(closing(corpus.read(progress))) for name, corpus in sources.items()}
+        corpus = read.pop("")
+        corpus.check_not_empty()
+        found = inspect_corpus(corpus, read, progress)
+        if picture:
+            draw_corpus(corpus, picture)
+    if as_json:
+        print_line(json.dumps(asdict(found), ensure_ascii=False, indent=2))
+        return
+    words = ["regard", "data", "clean", *map(str, files), *(["--languages", languages] if languages else [])]
+    print_line(describe_inspection(found, f"{shlex.join(words)} --out FOLDER"))
+    if picture:
+        print_line(f"\n{picture}")
+
+
+@data_app.command()
+def clean(
+    files: PairFilesArgument,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write: new or empty.")],
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(help="Apply only this rule: duplicate, identical, ratio, script or language; repeatable."),
+    ] = None,
+    skip: Annotated[list[str] | None, typer.Option(help="Apply all rules but this one; repeatable.")] = None,
+    languages: LanguagesOption = None,
+) -> None:
+    """Write a parallel corpus without the pairs that harm training.
+
+    FOLDER gets two line-aligned files with the clean pairs, and removed.tsv with the line, the reason and both sides
+    of what was removed.
+    """
+    from regard.data.cleaning import clean_corpus
+    from regard.data.language import INSTALL, can_identify
+    from regard.data.pair_rules import RULES
+    from regard.data.parallel_corpus import Corpus
+
+    _check_rules(rule or (), "--rule", RULES)
+    _check_rules(skip or (), "--skip", RULES)
+    chosen = [RULES[name] for name in RULES if (not rule or name in rule) and name not in (skip or ())]
+    if RULES["language"] in chosen and not can_identify():
+        if rule:
+            raise UserError(f"--rule language: {INSTALL}")
+        print_warning(f"languages are not checked: that {INSTALL}")
+    with ProgressLine() as progress:
+        result = clean_corpus(Corpus(tuple(files), parse_languages(languages)), chosen, out, progress)
+    print_line(f"{result.kept:,} of {result.lines:,} pairs are clean: {result.files[0]}, {result.files[1]}")
+    for problem, count in result.removed.items():
+        print_line(f"removed {count:,} × {problem}")
+    print_line(f"what was removed: {result.removed_file}")
+
+
+def _check_rules(names: Sequence[str], option: str, known: Sequence[str] | dict[str, Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{option} {name}: unknown; choose one of {', '.join(known)}")

@@ -4,9 +4,10 @@ import io
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import typer
 
@@ -15,6 +16,7 @@ from regard.paths import check_output_file, check_writable
 
 CLOSED_PIPE = 128 + signal.SIGPIPE
 """The exit code when the reader of standard output has left"""
+_BETWEEN_UPDATES = 0.1  # seconds
 
 
 def print_line(line: str) -> None:
@@ -102,3 +104,29 @@ def make_out_folder(out: Path) -> None:
     except OSError as error:
         raise UserError(f"--out {out}: cannot create this folder ({error.strerror}); choose another") from None
     check_writable(out, "--out")
+
+
+class ProgressLine:
+    """A line on standard error, if that is a terminal, that says how far a long job is. It disappears in the end."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+        self._visible = sys.stderr is not None and sys.stderr.isatty()
+        self._width = 0
+
+    def __call__(self, activity: str, n_pairs: int) -> None:
+        """Show what is being done and how many pairs are done, at most ten times per second."""
+        if self._visible and (now := time.monotonic()) - self._shown >= _BETWEEN_UPDATES:
+            self._shown = now
+            self._write(f"{activity}: {n_pairs:,} pairs")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._width:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        print(f"\r{text.ljust(self._width)}", end="" if text else "\r", file=sys.stderr, flush=True)
+        self._width = len(text)

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.app import app
-from regard.cli.options import DeviceOption, ValidOption, ValidPairCommand
+from regard.cli.options import DeviceOption, LanguagesOption, ValidOption, ValidPairCommand, parse_languages
 from regard.cli.pipeline import check_device
-from regard.errors import UserError
 
 
 @app.command(cls=ValidPairCommand)
@@ -36,10 +35,7 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Override one option, e.g. train.lr=1e-3; repeatable."),
     ] = None,
-    languages: Annotated[
-        str | None,
-        typer.Option(metavar="SRC-TGT", help="Language codes, e.g. en-fr.  [default: from the file names]"),
-    ] = None,
+    languages: LanguagesOption = None,
     alignments: Annotated[
         Path | None,
         typer.Option(
@@ -72,7 +68,7 @@ def train(
         train=tuple(files),
         valid=tuple(valid) if valid else None,
         out=out,
-        languages=_parse_languages(languages),
+        languages=parse_languages(languages),
         alignments=alignments,
         device=check_device(device),
         resume=resume,
@@ -83,12 +79,3 @@ def train(
     for path in draw_curves(result.folder):
         typer.echo(f"curves:  {path}")
     typer.echo(f"try it:  {get_task(run.recipe.task).example.replace('DIR', str(result.folder))}")
-
-
-def _parse_languages(codes: str | None) -> tuple[str, str] | None:
-    if codes is None:
-        return None
-    src, separator, tgt = codes.partition("-")
-    if not separator:
-        raise UserError(f"--languages {codes}: write two codes with a hyphen, for example en-fr")
-    return src, tgt

@@ -1,7 +1,7 @@
 """`regard translate`: lines of text in, translations out."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,8 @@ from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.alignment.transfer import MarkupTransfer
-    from regard.pipelines.translator import Candidate, Translation, Translator
+    from regard.pipelines.translation import Candidate, Translation
+    from regard.pipelines.translator import Translator
 
 NBestOption = Annotated[int | None, typer.Option(min=1, help="Print the N best translations with their scores.")]
 LengthPenaltyOption = Annotated[float | None, typer.Option(help="Exponent α of the length normalisation.")]
@@ -42,6 +43,9 @@ MarkupOption = Annotated[
 ]
 CopyUnknownOption = Annotated[
     bool, typer.Option("--copy-unknown", help="Copy words that the model does not know from the source.")
+]
+NoSplitOption = Annotated[
+    bool, typer.Option("--no-split", help="Translate each line as one sentence, even if it has several.")
 ]
 AsWrittenOption = Annotated[
     bool,
@@ -78,6 +82,7 @@ def translate(
     alignment: AlignmentOption = False,
     markup: MarkupOption = False,
     copy_unknown: CopyUnknownOption = False,
+    no_split: NoSplitOption = False,
     as_written: AsWrittenOption = False,
     sample: SampleOption = False,
     temperature: TemperatureOption = None,
@@ -90,6 +95,7 @@ def translate(
 ) -> None:
     """Translate standard input to standard output, line by line.
 
+    The sentences of a line are translated one by one, unless there are --n-best, --prefix, --markup or --copy-unknown.
     A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
     """
     from regard.alignment.transfer import MarkupTransfer
@@ -107,14 +113,18 @@ def translate(
         sampling=sampling if sample else None,
         prefix=decode_argument(prefix) if prefix else None,
         as_written=as_written,
+        split=not no_split and not markup and not copy_unknown,
     )
     translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
     if n_best and beam is None and not sample:
         options["beam"] = max(translator.decode_config.beam, n_best)
-    formatter = _Formatter(bool(n_best), alignment, as_json)
-    transfer = MarkupTransfer(markup, copy_unknown)
+    translations = _translate_all(translator, text, MarkupTransfer(markup, copy_unknown), alignment, options)
+    _print_all(translations, _Formatter(bool(n_best), alignment, as_json))
+
+
+def _print_all(translations: Iterable["Translation"], formatter: "_Formatter") -> None:
+    """Print the translations as they come, and warnings; end with code 2 if a line could not be translated."""
     n_refused, unseen = 0, _UnseenWords()
-    translations = _translate_all(translator, text, transfer, alignment, options)
     for number, translation in enumerate(translations, start=1):
         if translation.problem:
             print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))

@@ -29,8 +29,8 @@ class Leakage:
         if not self.sources:
             return ""
         return (
-            f"{self.sources:,} of {self.total:,} sources ({self.share:.1%}) of the {name} also occur in the training "
-            f"data, {self.pairs:,} with the same target (first at line {self.lines[0]:,}); "
+            f"{self.sources:,} of {self.total:,} sources ({100 * self.share:.1f} %) of the {name} also occur in the "
+            f"training data, {self.pairs:,} with the same target (first at line {self.lines[0]:,}); "
             "scores on them say little about new text"
         )
 

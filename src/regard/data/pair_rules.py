@@ -12,8 +12,8 @@ from regard.data.pair_table import PairTable
 
 _FEWEST_PAIRS = 20
 """Fewer pairs than this have no usual length ratio"""
-_LEAST_DIFFERENCE = 20
-"""Characters by which lengths must differ before a ratio counts as extreme: short texts have any ratio"""
+_SHORT = 20
+"""Characters of a text about which nothing can be said: it may have any length ratio or be its own translation"""
 
 
 class FilterConfig(Config):
@@ -32,10 +32,15 @@ class FilterConfig(Config):
 class PairRule(Protocol):
     """A reason to leave pairs out."""
 
-    name: ClassVar[str]
-    """As an option and in removed.tsv"""
-    problem: ClassVar[str]
-    """In reports"""
+    @property
+    def name(self) -> str:
+        """As an option and in removed.tsv"""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """In reports"""
+        ...
 
     def __call__(self, table: PairTable) -> NDArray[np.bool_]:
         """Return which pairs to leave out [n]."""
@@ -77,10 +82,47 @@ class RatioRule:
         half = usual_ratio(table) ** 0.5
         src, tgt = table.lengths[:, 0] * half, table.lengths[:, 1] / half  # as if the usual ratio were 1
         shorter, longer = np.minimum(src, tgt), np.maximum(src, tgt)
-        return (longer > self.factor * shorter) & (longer - shorter >= _LEAST_DIFFERENCE)
+        return (longer > self.factor * shorter) & (longer - shorter >= _SHORT)
+
+
+@dataclass(frozen=True)
+class IdenticalRule:
+    """The same text on both sides, of at least 20 characters: names and numbers may be their own translation."""
+
+    name: ClassVar[str] = "identical"
+    problem: ClassVar[str] = "identical sides"
+
+    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
+        return (table.hashes[:, 0] == table.hashes[:, 1]) & (table.lengths[:, 0] >= _SHORT)
+
+
+@dataclass(frozen=True)
+class ScriptRule:
+    """A side in another script than the usual one of this side, such as Latin instead of Cyrillic."""
+
+    name: ClassVar[str] = "script"
+    problem: ClassVar[str] = "wrong script"
+
+    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
+        return table.scripts.unusual() if table.scripts else np.zeros(len(table), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class LanguageRule:
+    """A side in another language than the usual one of this side, if that is certain."""
+
+    name: ClassVar[str] = "language"
+    problem: ClassVar[str] = "wrong language"
+
+    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
+        return table.languages.unusual() if table.languages else np.zeros(len(table), dtype=np.bool_)
 
 
 DUPLICATE, RATIO = DuplicateRule(), RatioRule()
+RULES: dict[str, PairRule] = {
+    rule.name: rule for rule in (DUPLICATE, IdenticalRule(), RATIO, ScriptRule(), LanguageRule())
+}
+"""All rules by name, in the order in which they are applied"""
 
 
 def usual_ratio(table: PairTable) -> float:

@@ -2,10 +2,12 @@
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from regard.data.side_labels import SideLabels
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, with bits that look random: sources and targets get different hashes
 
@@ -19,10 +21,10 @@ class PairTable:
     pairs two different ones have equal hashes with a probability of 3 in a million."""
     lengths: NDArray[np.int32]
     """Of the texts in characters [n, 2]"""
-    scripts: NDArray[np.uint8] | None = None
-    """Of most letters of the texts [n, 2], as numbers of `script.py`; None: not known"""
-    languages: NDArray[np.uint8] | None = None
-    """Of the texts [n, 2], as numbers of `language.py`; None: not known"""
+    scripts: SideLabels | None = None
+    """Of most letters of the texts; None: not looked at"""
+    languages: SideLabels | None = None
+    """Of the texts; None: not looked at"""
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -40,8 +42,8 @@ class PairTable:
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "PairTable":
         """Return the table of some of the pairs."""
-        columns = {name: getattr(self, name) for name in ("hashes", "lengths", "scripts", "languages")}
-        return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
+        labels = [column and column.select(rows) for column in (self.scripts, self.languages)]
+        return PairTable(self.hashes[rows], self.lengths[rows], *labels)
 
 
 class PairTableBuilder:

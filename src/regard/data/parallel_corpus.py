@@ -4,7 +4,7 @@ Bad lines do not stop a run, but are counted: the report has each kind of proble
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -16,12 +16,15 @@ from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint, w
 from regard.data.pair_readers import READERS, RawPair, aligned_lines
 from regard.data.pair_rules import FilterConfig, apply_rules
 from regard.data.pair_table import PairTable, PairTableBuilder
+from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.data.text_spool import TextSpool
 from regard.errors import UserError
 from regard.paths import check_input_file
 from regard.text.clean import clean, has_surrogate, needs_cleaning
 
 SentencePair = tuple[str, str]
+OnBadPair = Callable[[int, str, Sequence[bytes | str | BadLine]], None]
+"""Called with the line, the problem and the sides, or what is known of them"""
 
 _BLOCK = 64  # pairs looked at together: if nothing is wrong with any of them, they need no cleaning
 
@@ -55,13 +58,14 @@ class Corpus:
         suffix = without_compression(self.paths[0]).suffix.lower()
         return ".tsv" if not suffix and self.paths[0].is_fifo() else suffix
 
-    def read(self) -> "ParsedCorpus":
-        """Read, hash and clean the files in one pass."""
+    def read(self, progress: ReadingProgress = no_progress, on_bad_pair: "OnBadPair | None" = None) -> "ParsedCorpus":
+        """Read, hash and clean the files in one pass. `on_bad_pair` is called with each pair that cannot be used."""
         files = [DataFile(path) for path in self.paths]
         report, texts, lines, table = CorpusReport(), TextSpool(), array("q"), PairTableBuilder()
         raw_pairs = self._raw_pairs(files)
         while block := list(islice(raw_pairs, _BLOCK)):
-            sides = self._clean_block(block, report, lines)
+            progress("reading", report.lines)
+            sides = self._clean_block(block, report, lines, on_bad_pair)
             texts.extend(sides)
             table.extend(sides)
         options = f"{self.format} {self.langs} {self.max_chars}"
@@ -71,7 +75,9 @@ class Corpus:
         corpus = ParsedCorpus(name, texts, lines, table.table(), report, fingerprint(files, options))
         return corpus.filtered(self.filter) if self.filter else corpus
 
-    def _clean_block(self, pairs: list[RawPair], report: CorpusReport, lines: "array[int]") -> list[str]:
+    def _clean_block(
+        self, pairs: list[RawPair], report: CorpusReport, lines: "array[int]", on_bad_pair: "OnBadPair | None"
+    ) -> list[str]:
         """Return the sides of the next pairs of the files that can be used; `lines` gets their line numbers."""
         if ready := self._find_ready(pairs):
             lines.extend(range(report.lines + 1, report.lines + 1 + len(pairs)))
@@ -85,6 +91,8 @@ class Corpus:
             texts = [self._clean_side(side, report) for side in sides]
             if bad := next((text for text in texts if isinstance(text, BadLine)), None):
                 report.add(bad.problem, report.lines)
+                if on_bad_pair:
+                    on_bad_pair(report.lines, bad.problem, sides)
                 continue
             report.used += 1
             kept += map(str, texts)
@@ -152,6 +160,11 @@ class ParsedCorpus:
         texts = iter(self.texts)
         return zip(texts, texts, strict=True)
 
+    def check_not_empty(self) -> None:
+        """Raise a UserError with the report if there is no pair."""
+        if not len(self):
+            raise no_usable_pair(self.name, self.report)
+
     def filtered(self, config: FilterConfig) -> "ParsedCorpus":
         """Return the pairs to which no rule applies, in place of this corpus; the report says what was left out."""
         rules = config.rules
@@ -168,3 +181,8 @@ class ParsedCorpus:
 
     def close(self) -> None:
         self.texts.close()
+
+
+def no_usable_pair(name: str, report: CorpusReport) -> UserError:
+    """Return the error of a corpus without pairs; the report says why."""
+    return UserError(f"no usable pair of sentences: {'; '.join(report.describe(name))}")

@@ -13,7 +13,8 @@ from regard.evaluate.group_scores import GroupScore, scores_by_length, scores_by
 from regard.evaluate.metrics import MetricScore, ScoreOptions, corpus_scores, corpus_statistics
 from regard.evaluate.paired_test import PairedResult, PairedTestName, paired_test
 from regard.evaluate.test_set import TestSet
-from regard.pipelines.translator import Translation, Translator
+from regard.pipelines.translation import Translation
+from regard.pipelines.translator import Translator
 from regard.text.units import LengthUnit
 
 

@@ -3,8 +3,11 @@
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+
 from regard.bundle import Bundle
 from regard.errors import UserError
+from regard.models import GenerativeModel
 from regard.models.encoder_only import EncoderOnly
 from regard.pipelines.arguments import check_folder
 from regard.pipelines.base import Pipeline, device_named
@@ -48,7 +51,7 @@ def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translato
             return Captioner(model, bundle.tokenizers, bundle.decode, torch_device)
     if isinstance(model, EncoderOnly):
         raise UserError("an encoder-only model cannot translate; the model directory is damaged")
-    return Translator(model, bundle.tokenizers, bundle.decode, torch_device, bundle.alignment, bundle.words)
+    return _translator(model, bundle, torch_device)
 
 
 def load_as(kind: type[PipelineT], folder: str | Path, *more: str | Path, device: str | None = None) -> PipelineT:
@@ -76,4 +79,9 @@ def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) ->
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
         members.append(bundle.model.to(torch_device))
-    return Translator(Ensemble(members), first.tokenizers, first.decode, torch_device, first.alignment, first.words)
+    return _translator(Ensemble(members), first, torch_device)
+
+
+def _translator(model: GenerativeModel | Ensemble[GenerativeModel], bundle: Bundle, device: torch.device) -> Translator:
+    """Make a translator with the tokenizers and settings of a bundle."""
+    return Translator(model, bundle.tokenizers, bundle.decode, device, bundle.alignment, bundle.words, bundle.languages)

@@ -1,8 +1,8 @@
 """Translator: texts in, translations out."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,100 +13,25 @@ from regard.data.batch import collate_sources, padded_length
 from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
-from regard.models.record import AttentionRecord
 from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, EncodedInput, Input, as_text, check_hypotheses
 from regard.pipelines.length_groups import LengthGroup, groups_by_length, split_for_threads
 from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.pipelines.text_embedder import TextEmbedder
+from regard.pipelines.translation import Candidate, Translation
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper
 from regard.text.fitted_text import FittedText
-from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
 from regard.text.seen_words import SeenWords
+from regard.text.sentences import SplitText
 from regard.text.tokenizer import TokenizerPair
+from regard.text.units import unit_spans
 from regard.text.vocab import EOS
 from regard.threads import run_in_threads
 
 _STREAM_LINES = 1024
 _GPU_STREAM_LINES = 16_384
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One of the n best translations of a source."""
-
-    text: str
-    score: float
-    tokens: tuple[str, ...]
-    """The tokens that the model generated; `text` may differ from them in case and punctuation (see `FittedText`)"""
-    attention: AttentionRecord | None = None
-    """Attention while this translation was generated, if requested"""
-    alignment: tuple[tuple[int, int], ...] | None = None
-    """(source word, target word) pairs, counted from 0, that the aligner reads from the attention"""
-    log_prob: float = 0.0
-    """Log-probability of the whole translation, whatever the length penalty"""
-    n_tokens: int = 0
-    """Tokens that `log_prob` covers, with the end token"""
-
-    @property
-    def confidence(self) -> float:
-        """Geometric mean of the tokens' probabilities, from 0 to 1; 1 for an empty line, 0 if nothing was translated"""
-        return min(1.0, math.exp(self.log_prob / max(1, self.n_tokens)))
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The translations of one source; the properties are those of the best one."""
-
-    source: str
-    source_tokens: tuple[str, ...]
-    """The source as the model read it: see `FittedText`"""
-    hypotheses: tuple[Candidate, ...]
-    problem: TooLong | None = None
-    """Why there is no translation, if `skip_long` was set"""
-    unknown: tuple[str, ...] = ()
-    """Words of the source that never occurred in training, in any casing; none if the model has no list of words"""
-
-    @property
-    def attention(self) -> AttentionRecord | None:
-        return self.hypotheses[0].attention
-
-    @property
-    def text(self) -> str:
-        return self.hypotheses[0].text
-
-    @property
-    def score(self) -> float:
-        return self.hypotheses[0].score
-
-    @property
-    def confidence(self) -> float:
-        return self.hypotheses[0].confidence
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        return self.hypotheses[0].tokens
-
-    @property
-    def alignment(self) -> tuple[tuple[int, int], ...] | None:
-        return self.hypotheses[0].alignment
-
-    def _repr_html_(self) -> str:
-        """Show source and translation in a notebook, with score, alignment and mean attention if requested."""
-        if self.problem:
-            return sentence_pair_html(self.source, self.problem.describe("the text", "max_source"))
-        parts = [sentence_pair_html(self.source, self.text), f"<div>score: {self.score:.3f}</div>"]
-        if len(self.hypotheses) > 1:
-            rows = [(f"{h.score:.3f}", h.text) for h in self.hypotheses]
-            parts.append(score_table_html(("score", "translation"), rows))
-        if self.attention is not None:
-            words = self.attention.merge_words()
-            links = [(words.source_tokens[i], words.target_tokens[j]) for i, j in self.alignment or ()]
-            parts += [word_links_html(links) if links else "", "<div>mean of all layers and heads:</div>"]
-            parts.append(self.attention.mean()._repr_html_())
-        return "".join(parts)
 
 
 class Translator(TextEmbedder):
@@ -133,11 +58,13 @@ class Translator(TextEmbedder):
         device: torch.device,
         aligner: Aligner | None = None,
         words: SeenWords | None = None,
+        languages: tuple[str, str] = ("src", "tgt"),
     ) -> None:
         super().__init__(model, tokenizers, decode_config, device)
         self.model: GenerativeModel | Ensemble[GenerativeModel] = model
         self.aligner = aligner or Aligner()
         self.words = words
+        self.languages = languages
 
     def translate(
         self,
@@ -148,6 +75,7 @@ class Translator(TextEmbedder):
         observer: StepObserver | None = None,
         skip_long: bool = False,
         as_written: bool = False,
+        split: bool = False,
         **options: object,
     ) -> list[Translation]:
         """Return one Translation per text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
@@ -157,9 +85,14 @@ class Translator(TextEmbedder):
         the translations must start with, one per text. `observer` is called at every step, with sentences numbered as
         the texts; a sentence that it stops may have no translation. A text of more than `max_source` tokens is an error
         or, with `skip_long`, gets an empty translation whose `problem` is set.
+
+        With `split`, texts of several sentences or lines are translated sentence by sentence; spaces and line breaks
+        between them are kept (see `Translation.merge`). With several hypotheses or prefixes, texts stay whole.
         """
         texts = check_texts(texts, "translate")
         config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
+        if split and config.n_best == 1 and prefixes is None and observer is None:
+            return self._translate_split(texts, attention, skip_long, as_written, options)
         limit = self.length_limit(config.max_source)
         as_written = as_written or prefixes is not None
         fitted = [self._fit(text, as_written, limit) for text in texts]
@@ -176,6 +109,28 @@ class Translator(TextEmbedder):
             else _not_translated(text, fit, config.n_best, too_long.get(i), is_stopped=bool(source))
             for i, (text, fit, source) in enumerate(zip(texts, fitted, sources, strict=True))
         ]
+
+    def split(self, text: str) -> SplitText:
+        """Split a text into sentences by the rules of the source language."""
+        return SplitText.of(text, self.languages[0])
+
+    def _translate_split(
+        self, texts: Sequence[str], attention: bool, skip_long: bool, as_written: bool, options: Mapping[str, object]
+    ) -> list[Translation]:
+        """Translate the sentences of all texts together, and return one Translation per text."""
+        splits = [self.split(text) for text in texts]
+        sentences = [sentence for split in splits for sentence in split.sentences]
+        parts = iter(
+            self.translate(sentences, attention=attention, skip_long=True, as_written=as_written, **options)  # type: ignore[arg-type]
+        )
+        merged = [
+            Translation.merge(text, split, list(islice(parts, len(split.sentences))))
+            for text, split in zip(texts, splits, strict=True)
+        ]
+        for i, translation in enumerate(merged):
+            if translation.problem and not skip_long:
+                raise TooLongError(translation.problem.describe(f"a sentence of texts[{i}]", "max_source"))
+        return merged
 
     def _fit(self, text: str, as_written: bool, limit: LengthLimit) -> FittedText:
         """Return a text as the model should read it; one that is too long is left alone."""
@@ -219,12 +174,21 @@ class Translator(TextEmbedder):
         rows = [i for i, hypotheses in decoded.items() if hypotheses and not self.decode_target(hypotheses[0].ids)]
         if not rows:
             return
-        width = max(2, config.beam, config.n_best)
-        longer = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}
-        found = self._decode_all([sources[i] for i in rows], config.model_copy(update=longer))
-        for i, hypotheses in zip(rows, map(found.__getitem__, range(len(rows))), strict=True):
-            hypotheses.sort(key=lambda hypothesis: not self.decode_target(hypothesis.ids))
-            decoded[i] = hypotheses[: config.n_best] or decoded[i]
+        again = self._decode_all([sources[i] for i in rows], _without_empty(config))
+        for n, i in enumerate(rows):
+            decoded[i] = self._empty_last(again[n])[: config.n_best] or decoded[i]
+
+    def _empty_last(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+        """Sort hypotheses whose text is empty, such as a lone space, behind the others."""
+        return sorted(hypotheses, key=lambda hypothesis: not self.decode_target(hypothesis.ids))
+
+    def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
+        ids = super()._decode_ranked(encoded, rank)
+        if rank > 1 or self.decode_target(ids):
+            return ids
+        config = _without_empty(self.decode_config)
+        [hypotheses] = decode(self.decoding_model(config), encoded.batch(), config)
+        return list(self._empty_last(hypotheses)[0].ids) if hypotheses else ids
 
     def _width(self, longest: int) -> int:
         """Return the width of a batch of sources; only some occur, because each is captured separately."""
@@ -248,6 +212,7 @@ class Translator(TextEmbedder):
         attention: bool = False,
         skip_long: bool = False,
         as_written: bool = False,
+        split: bool = False,
         **options: object,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`.
@@ -264,6 +229,7 @@ class Translator(TextEmbedder):
                 prefixes=prefixes,
                 skip_long=skip_long,
                 as_written=as_written,
+                split=split,
                 **options,  # type: ignore[arg-type]
             )
 
@@ -285,7 +251,9 @@ class Translator(TextEmbedder):
         self, text: str, fitted: FittedText, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
     ) -> Translation:
         candidates = tuple(self._candidate(fitted, source, h, attention) for h in check_hypotheses(hypotheses))
-        return Translation(text, tuple(self.src_tokenizer.tokens(source)), candidates, unknown=fitted.unknown)
+        return Translation(
+            text, tuple(self.src_tokenizer.tokens(source)), candidates, unknown=fitted.unknown, fitted=fitted
+        )
 
     def _candidate(
         self, fitted: FittedText, source: Sequence[int], hypothesis: Hypothesis, attention: bool
@@ -296,8 +264,15 @@ class Translator(TextEmbedder):
         if not attention:
             return candidate
         _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
-        links = fitted.restore_links(sorted(self.aligner(record)), len(fitted.text.split()), len(written.split()))
+        links = fitted.restore_links(self.aligner(record), len(unit_spans(written)))
         return replace(candidate, attention=record, alignment=links)
+
+
+def _without_empty(config: DecodeConfig) -> DecodeConfig:
+    """Return settings of a search for outputs of at least one token."""
+    width = max(2, config.beam, config.n_best)
+    update = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}
+    return config.model_copy(update=update)
 
 
 def _not_translated(

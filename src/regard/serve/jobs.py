@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.pipelines.generator import Generator
-from regard.pipelines.translator import Translation, Translator
+from regard.pipelines.translation import Translation
+from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.search.protocols import SearchStep
 from regard.search.search_tree import SearchTree

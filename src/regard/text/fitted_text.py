@@ -1,13 +1,15 @@
 """Texts fitted to what a model has seen in training: case and punctuation changed before translation, restored after.
 
-A model that was trained on lower-case text knows "cat" but not "Cat" or "CAT"; one that never saw "!" cannot read it.
+A model that was trained on lower-case text knows "cat" but not "Cat" or "CAT"; one that never saw "!" cannot read it;
+one that was trained on tokenised text knows "sat ?" but not "sat?".
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from regard.text.seen_words import SeenWords, first_word, replace_words, split_words
+from regard.text.units import unit_spans
 
 _JOINERS = "\u200d\ufe0f"  # inside of emoji
 
@@ -27,10 +29,12 @@ class FittedText:
     """Whether the source starts with a capital letter that the model does not see"""
     unknown: tuple[str, ...] = ()
     """Words that never occurred in training"""
+    word_numbers: tuple[int, ...] = ()
+    """For each word of `text`, the number of the source word that it is part of; empty if the words are the same"""
 
     @classmethod
     def fit(cls, text: str, seen: SeenWords) -> "FittedText":
-        """Fit a clean text to the words of the training data. If all of its words have been seen, it stays as it is.
+        """Fit a clean text to the words of the training data. A text like those in training stays as it is.
 
         >>> seen = SeenWords.count(["the green witch arrived", "the cat sat"])
         >>> fitted = FittedText.fit("The Cat sat!", seen)
@@ -40,17 +44,19 @@ class FittedText:
         "Le chat s'assit!"
         """
         words = split_words(text)
-        if all(word in seen for word in words):
+        if all(word in seen for word in words) and seen.separate_marks.isdisjoint(words):
             return cls(text)
         before, body, after = _take_off_marks(text, seen)
         words = split_words(body)
-        unknown = seen.unknown(words)
-        if _is_upper(words, seen):
-            fitted = replace_words(body, lambda word: seen.usual_forms.get(word.lower(), word.lower()))
-            return cls(capitalise(fitted) if seen.starts_with_capital else fitted, before, after, True, False, unknown)
-        fitted = replace_words(body, lambda word: _seen_form(word, seen))
-        capital = first_word(body)[:1].isupper() and first_word(fitted)[:1].islower()
-        return cls(fitted, before, after, False, capital, unknown)
+        is_upper = _is_upper(words, seen)
+        if is_upper:
+            cased = replace_words(body, lambda word: seen.usual_forms.get(word.lower(), word.lower()))
+            cased = capitalise(cased) if seen.starts_with_capital else cased
+        else:
+            cased = replace_words(body, lambda word: _seen_form(word, seen))
+        capital = not is_upper and first_word(body)[:1].isupper() and first_word(cased)[:1].islower()
+        fitted, numbers = _separate_marks(cased, seen.separate_marks)
+        return cls(fitted, before, after, is_upper, capital, seen.unknown(words), numbers)
 
     @classmethod
     def as_written(cls, text: str, seen: SeenWords | None) -> "FittedText":
@@ -65,17 +71,31 @@ class FittedText:
             translation = capitalise(translation)
         return f"{self.before}{translation}{self.after}".strip()
 
-    def restore_links(
-        self, links: Sequence[tuple[int, int]], n_source: int, n_target: int
-    ) -> tuple[tuple[int, int], ...]:
-        """Return the links between all words, given those between the `n_source` and `n_target` words that the model
-        read and wrote: punctuation that is a word of its own is linked to itself.
+    @property
+    def n_before(self) -> int:
+        """Number of words in `before`"""
+        return len(self.before.split()) if self.before.endswith(" ") else 0
+
+    @property
+    def n_after(self) -> int:
+        """Number of words in `after`"""
+        return len(self.after.split()) if self.after.startswith(" ") else 0
+
+    def source_word(self, i: int) -> int:
+        """Return the number of the source word that contains word i of `text`."""
+        return self.n_before + (self.word_numbers[i] if i < len(self.word_numbers) else i)
+
+    def restore_links(self, links: Iterable[tuple[int, int]], n_target: int) -> tuple[tuple[int, int], ...]:
+        """Return the links between the source and a restored translation.
+
+        `links` are those between `text` and the `n_target` words that the model generated. Punctuation that is put back
+        and is a word of its own is linked to itself.
         """
-        n_before = len(self.before.split()) if self.before.endswith(" ") else 0
-        n_after = len(self.after.split()) if self.after.startswith(" ") else 0
-        marks = [(i, i) for i in range(n_before)]
-        marks += [(n_before + n_source + i, n_before + n_target + i) for i in range(n_after)]
-        return tuple(sorted([*marks, *((i + n_before, j + n_before) for i, j in links)]))
+        n_source = self.word_numbers[-1] + 1 if self.word_numbers else len(unit_spans(self.text))
+        marks = [(i, i) for i in range(self.n_before)]
+        first = self.n_before + n_source, self.n_before + n_target
+        marks += [(first[0] + i, first[1] + i) for i in range(self.n_after)]
+        return tuple(sorted({*marks, *((self.source_word(i), j + self.n_before) for i, j in links)}))
 
 
 def capitalise(text: str) -> str:
@@ -119,3 +139,24 @@ def _is_unseen_mark(character: str, seen: SeenWords) -> bool:
         return True
     is_mark = not character.isalnum() and unicodedata.category(character)[0] != "M"
     return is_mark and character not in seen
+
+
+def _separate_marks(text: str, marks: Collection[str]) -> tuple[str, tuple[int, ...]]:
+    """Put spaces around those punctuation marks at the beginning and end of words that had them in training.
+
+    A full stop is separated at the end of the text only, and not from "u.s.". Returns the text and, if it has changed,
+    the number of the former word that each word is part of.
+    """
+    pieces, numbers = list[str](), list[int]()
+    words = text.split(" ")
+    for number, word in enumerate(words):
+        separate = marks if number == len(words) - 1 and word.find(".") == len(word) - 1 else set(marks) - {"."}
+        start, end = 0, len(word)
+        while end > 1 and word[end - 1] in separate:
+            end -= 1
+        while start < end - 1 and word[start] in separate:
+            start += 1
+        parts = [*word[:start], word[start:end], *word[end:]]
+        pieces += parts
+        numbers += [number] * len(parts)
+    return (text, ()) if len(pieces) == len(words) else (" ".join(pieces), tuple(numbers))

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
+from typing import NamedTuple
 
 MAX_WORDS = 200_000
 """Words that are kept, the most frequent ones"""
 _BLOCK = 1_000  # texts counted at a time
 _MAX_COUNTED = 1_000_000  # different words that are counted; beyond that, the rarer half is dropped
+_TOUCHING = re.compile(r"(?<=\S)[^\w\s]|[^\w\s](?=\S)")
+_SEPARATE_SHARE = 0.05  # of its occurrences, in which a mark that is written separately may touch another character
 _CASED_SHARE = 0.01  # of all words; a text with fewer upper-case letters is lower-cased text
 
 # Thai, Lao, Myanmar, Khmer, Hiragana, Katakana and Han are written without spaces between words.
@@ -62,12 +65,23 @@ def has_letter(word: str) -> bool:
     return any(map(str.isalnum, word))
 
 
+class WordCount(NamedTuple):
+    """How often a word occurs"""
+
+    inside: int
+    """Not as the first word of a text"""
+    first: int
+    """As the first word of a text"""
+    touching: int
+    """Punctuation: without a space before or after it"""
+
+
 @dataclass(frozen=True)
 class SeenWords:
     """Words of the training sources, and how often they occur."""
 
-    counts: dict[str, tuple[int, int]]
-    """Word → occurrences inside texts, and as the first word of a text; the most frequent words first"""
+    counts: dict[str, WordCount]
+    """The most frequent words first"""
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> "SeenWords":
@@ -77,18 +91,18 @@ class SeenWords:
         while block := list(islice(remaining, _BLOCK)):
             everywhere.add(" ".join(block).split())
             first.update(map(first_word, block))
-        return cls({w: (max(0, n - first[w]), first[w]) for w, n in everywhere.total().most_common(MAX_WORDS)})
+        total, touching = everywhere.total()
+        return cls({w: WordCount(max(0, n - first[w]), first[w], touching[w]) for w, n in total.most_common(MAX_WORDS)})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "SeenWords":
         """Read what `to_bytes` wrote; lines of another form are skipped."""
         rows = (line.split("\t") for line in content.decode("utf-8", "replace").split("\n"))
-        counts = {row[0]: (int(row[1]), int(row[2])) for row in rows if len(row) == 3 and _are_numbers(row[1:])}
-        return cls(counts)
+        return cls({word: WordCount(*map(int, n)) for word, *n in rows if len(n) == 3 and _are_numbers(n)})
 
     def to_bytes(self) -> bytes:
-        """Return one line per word: the word and its two counts, separated by tabs."""
-        return "".join(f"{word}\t{inside}\t{first}\n" for word, (inside, first) in self.counts.items()).encode()
+        """Return one line per word: the word and its counts, separated by tabs."""
+        return "".join("\t".join(map(str, (word, *count))) + "\n" for word, count in self.counts.items()).encode()
 
     def __contains__(self, word: object) -> bool:
         return word in self.counts
@@ -97,22 +111,28 @@ class SeenWords:
     def usual_forms(self) -> dict[str, str]:
         """Lower-case word → the form that is most frequent inside texts, where no capital is due to the position"""
         forms: dict[str, str] = {}
-        for word in sorted(self.counts, key=lambda word: -self.counts[word][0]):
+        for word in sorted(self.counts, key=lambda word: -self.counts[word].inside):
             forms.setdefault(word.lower(), word)
         return forms
 
     @cached_property
     def is_cased(self) -> bool:
         """Whether the training text has upper-case letters, apart from some noise"""
-        total = sum(map(sum, self.counts.values()))
-        return sum(sum(n) for word, n in self.counts.items() if word != word.lower()) >= _CASED_SHARE * max(1, total)
+        n_words = [(count.inside + count.first, word != word.lower()) for word, count in self.counts.items()]
+        return sum(n for n, has_upper in n_words if has_upper) >= _CASED_SHARE * max(1, sum(n for n, _ in n_words))
 
     @cached_property
     def starts_with_capital(self) -> bool:
         """Whether most training texts start with an upper-case letter"""
-        firsts = [(word[0], first) for word, (_, first) in self.counts.items() if first]
+        firsts = [(word[0], count.first) for word, count in self.counts.items() if count.first]
         upper, lower = (sum(n for c, n in firsts if test(c)) for test in (str.isupper, str.islower))
         return upper > lower
+
+    @cached_property
+    def separate_marks(self) -> frozenset[str]:
+        """Punctuation that has spaces around it, as in text that was tokenised before training"""
+        marks = ((word, count) for word, count in self.counts.items() if not has_letter(word))
+        return frozenset(w for w, n in marks if n.touching <= _SEPARATE_SHARE * (n.inside + n.first))
 
     def unknown(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return those of the words that do not occur in any casing, in order and without repetitions."""
@@ -130,23 +150,27 @@ class _WordCounter:
     def __init__(self) -> None:
         self.pieces = Counter[str]()
         self.words = Counter[str]()
+        self.touching = Counter[str]()
 
     def add(self, pieces: list[str]) -> None:
         self.pieces.update(pieces)
         if len(self.pieces) > _MAX_COUNTED:
             self._split()
 
-    def total(self) -> Counter[str]:
+    def total(self) -> tuple[Counter[str], Counter[str]]:
+        """Return the count of each word, and how often each punctuation mark touches another character."""
         self._split()
-        return self.words
+        return self.words, self.touching
 
     def _split(self) -> None:
         by_count: dict[int, list[str]] = {}
         for piece, n in self.pieces.items():
             by_count.setdefault(n, []).append(piece)
         for n, pieces in by_count.items():
-            for word, k in Counter(split_words(" ".join(pieces))).items():
-                self.words[word] += n * k
+            joined = " ".join(pieces)
+            for counter, words in ((self.words, split_words(joined)), (self.touching, _TOUCHING.findall(joined))):
+                for word, k in Counter(words).items():
+                    counter[word] += n * k
         self.pieces.clear()
         if len(self.words) > _MAX_COUNTED:
             self.words = Counter(dict(self.words.most_common(_MAX_COUNTED // 2)))

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request
 from pydantic import ValidationError
 
 from regard.alignment.transfer import MarkupTransfer
-from regard.pipelines.translator import Translation, Translator
+from regard.pipelines.translation import Translation
+from regard.pipelines.translator import Translator
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
 from regard.serve.jobs import TranslationJob
@@ -133,4 +134,4 @@ def _restore_tags(translator: Translator, tagged: TaggedText, translation: Trans
     """Return the translation as HTML with the tags of its source."""
     best = translation.hypotheses[0]
     escaped = replace(best, text=html.escape(best.text, quote=False))
-    return MarkupTransfer(markup=True).carry_over(tagged, escaped, translator).text
+    return MarkupTransfer(markup=True).carry_over(tagged, escaped, translator, translation.fitted).text

@@ -11,7 +11,8 @@ from fastapi.responses import StreamingResponse
 
 from regard.pipelines.base import Pipeline
 from regard.pipelines.generator import Generator
-from regard.pipelines.translator import Translation, Translator
+from regard.pipelines.translation import Translation
+from regard.pipelines.translator import Translator
 from regard.serve.batch_queue import Job
 from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
 from regard.serve.errors import ApiError, as_api_error

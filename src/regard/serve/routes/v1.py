@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 
-from regard.pipelines.translator import Translation, Translator
+from regard.pipelines.translation import Translation
+from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
 from regard.serve.errors import as_api_error

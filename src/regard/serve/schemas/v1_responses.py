@@ -10,7 +10,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.models.record import KINDS
 from regard.nn.attention import MultiHeadAttention
 from regard.pipelines.base import Pipeline
-from regard.pipelines.translator import Candidate, Translation
+from regard.pipelines.translation import Candidate, Translation
 from regard.search.protocols import Hypothesis
 from regard.search.sampling import filter_probabilities
 from regard.search.search_tree import Node

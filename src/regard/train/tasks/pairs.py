@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from regard.data.leakage import find_leakage
 from regard.data.pair_rules import FilterConfig
 from regard.data.pair_store import PairStore, open_store
-from regard.data.parallel_corpus import Corpus, ParsedCorpus, SentencePair
+from regard.data.parallel_corpus import Corpus, ParsedCorpus, SentencePair, no_usable_pair
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
@@ -47,9 +47,8 @@ class PairTask(Task):
 
     def sample_pairs(self) -> tuple[list[str], list[str]]:
         """Return the sources and the targets of a sample of the training pairs, to train tokenizers on."""
+        self.train_corpus.check_not_empty()
         pairs = sample_texts(self.train_corpus, self.recipe.train.seed)
-        if not pairs:
-            raise UserError(_no_pairs(self.train_corpus))
         return [source for source, _ in pairs], [target for _, target in pairs]
 
     def split(self, tokenizers: TokenizerPair, log: RunLog) -> PairSplit:
@@ -76,9 +75,5 @@ class PairTask(Task):
         for line in store.report.describe(name):
             log.info(line)
         if not len(store):
-            raise UserError(_no_pairs(corpus))
+            raise no_usable_pair(corpus.name, store.report)
         return store
-
-
-def _no_pairs(corpus: ParsedCorpus) -> str:
-    return f"no usable pair of sentences: {'; '.join(corpus.report.describe(corpus.name))}"
