@@ -1,6 +1,7 @@
 """The recipe `auto`: which plan is chosen for which corpus and how much time, and a run from files to bundle."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_every_plan_is_a_valid_recipe(words: int) -> None:
 
 
 def test_larger_corpora_get_larger_models_and_less_regularisation() -> None:
-    for small, large in zip(SIZES, SIZES[1:], strict=False):
+    for small, large in pairwise(SIZES):
         assert small.words < large.words and small.vocab <= large.vocab and small.width <= large.width
         assert small.updates * small.tokens < large.updates * large.tokens
         assert small.smoothing >= large.smoothing and small.r_drop >= large.r_drop
@@ -133,6 +134,13 @@ def test_a_run_writes_what_it_chose_and_is_resumed_with_it(
     assert result.progress.step == 4 and "auto:" not in capsys.readouterr().err, "nothing is chosen again"
     with pytest.raises(UserError, match=r"model\.dropout was"):
         train(auto_run(pairs, out, "train.steps=4", "valid.every=2", "model.dropout=0.5", resume=True))
+
+
+def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> None:
+    auto = AutoRecipe(None, ("task=text", "model.kind=decoder"))
+    recipe = load_recipe("gpt")
+    with pytest.raises(UserError, match="auto is for translation"):
+        train(Run(recipe, pairs[:1], None, tmp_path / "out", device="cpu", auto=auto))
 
 
 def test_the_plan_is_described_with_the_time(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,46 +9,56 @@ import typer
 from regard.cli.app import app
 from regard.cli.options import DeviceOption, LanguagesOption, ValidOption, ValidPairCommand, parse_languages
 from regard.cli.pipeline import check_device
+from regard.errors import UserError
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILES",
+        help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); "
+        "plain, .gz, .xz or .zst. Language models: text files. Classifiers: a TSV file of text and label. "
+        "Captioners: a TSV file of image file and caption.",
+    ),
+]
+OutOption = Annotated[Path, typer.Option(help="The model directory to write.")]
+RecipeOption = Annotated[
+    str, typer.Option(help="auto: chosen by your data and machine; or a named recipe: small, base, rnn-dot, gpt …")
+]
+MinutesOption = Annotated[
+    float | None, typer.Option(min=0.1, help="With the recipe auto: the time that training may take.")
+]
+ConfigOption = Annotated[Path | None, typer.Option(help="A YAML file whose options override the recipe's.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one option, e.g. train.lr=1e-3; repeatable."),
+]
+AlignmentsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Word alignments of the pairs (lines such as 0-0 1-2); one head learns to follow them."
+    ),
+]
+InitOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Start from this model's tokenizer and weights.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")]
+AllowInexactOption = Annotated[
+    bool, typer.Option("--allow-inexact", help="Allow --resume with another machine or torch version.")
+]
 
 
 @app.command(cls=ValidPairCommand)
 def train(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES",
-            help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); "
-            "plain, .gz, .xz or .zst. Language models: text files. Classifiers: a TSV file of text and label. "
-            "Captioners: a TSV file of image file and caption.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The model directory to write.")],
+    files: FilesArgument,
+    out: OutOption,
     valid: ValidOption = None,
-    recipe: Annotated[
-        str, typer.Option(help="auto: chosen by your data and machine; or a named recipe: small, base, rnn-dot, gpt …")
-    ] = "auto",
-    minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="With the recipe auto: train for at most this time.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(help="A YAML file whose options override the recipe's.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override one option, e.g. train.lr=1e-3; repeatable."),
-    ] = None,
+    recipe: RecipeOption = "auto",
+    minutes: MinutesOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
     languages: LanguagesOption = None,
-    alignments: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Word alignments of the pairs (lines such as 0-0 1-2); one head learns to follow them."
-        ),
-    ] = None,
-    init: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Start from this model's tokenizer and weights.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
-    allow_inexact: Annotated[
-        bool, typer.Option("--allow-inexact", help="Allow --resume with another machine or torch version.")
-    ] = False,
+    alignments: AlignmentsOption = None,
+    init: InitOption = None,
+    resume: ResumeOption = False,
+    allow_inexact: AllowInexactOption = False,
     device: DeviceOption = None,
 ) -> None:
     """Train a model on your files: by default, a translator."""

@@ -97,6 +97,8 @@ def train(run: Run) -> TrainingResult:
     task_class.check(run.recipe)
     if run.alignments and (run.recipe.task != "translate" or run.recipe.model.kind == "decoder"):
         raise UserError("--alignments are for translators with an encoder; leave them out")
+    if run.auto and run.recipe.task != "translate":
+        raise UserError(f"the recipe auto is for translation, not for task {run.recipe.task}; see --recipe")
     start = time.monotonic()
     with lock_folder(run.out) as lock:
         run = _with_saved_recipe(run)
