@@ -9,7 +9,7 @@ from regard.pipelines.length_limit import TooLong
 from regard.text.fitted_text import FittedText
 from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
 from regard.text.sentences import SplitText
-from regard.text.units import unit_spans
+from regard.text.units import split_units, unit_spans
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Translation:
             rows = [(f"{h.score:.3f}", h.text) for h in self.hypotheses]
             parts.append(score_table_html(("score", "translation"), rows))
         if self.attention is not None:
-            words = self.attention.merge_words()
-            links = [(words.source_tokens[i], words.target_tokens[j]) for i, j in self.alignment or ()]
+            source, target = split_units(self.source), split_units(self.text)
+            links = [(source[i], target[j]) for i, j in self.alignment or () if i < len(source) and j < len(target)]
             parts += [word_links_html(links) if links else "", "<div>mean of all layers and heads:</div>"]
             parts.append(self.attention.mean()._repr_html_())
         return "".join(parts)

@@ -21,7 +21,7 @@ from regard.serve.schemas.v1_requests import NextTokensRequest, SiteName
 from regard.text.bpe_merges import WordMerges, bpe_merges
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import EOS
-from regard.text.words import word_indices
+from regard.text.words import TokenWords
 
 _BYTES_PER_NUMBER = 4  # float32
 _AXES: dict[str, tuple[Literal["source", "target"], Literal["source", "read"]]] = {
@@ -39,7 +39,8 @@ class PieceInfo(ResponseBody):
 
     @classmethod
     def list_of(cls, tokens: Sequence[str]) -> "list[PieceInfo]":
-        return [cls(text=token, word=word) for token, word in zip(tokens, word_indices(tokens), strict=True)]
+        words = TokenWords.of(tokens).first_units()
+        return [cls(text=token, word=word) for token, word in zip(tokens, words, strict=True)]
 
 
 class TokenInfo(ResponseBody):
@@ -51,7 +52,8 @@ class TokenInfo(ResponseBody):
 
     @classmethod
     def list_of(cls, ids: Sequence[int], tokens: Sequence[str]) -> "list[TokenInfo]":
-        return [cls(id=i, text=t, word=w) for i, t, w in zip(ids, tokens, word_indices(tokens), strict=True)]
+        words = TokenWords.of(tokens).first_units()
+        return [cls(id=i, text=t, word=w) for i, t, w in zip(ids, tokens, words, strict=True)]
 
     @classmethod
     def encode(cls, tokenizer: Tokenizer, ids: Sequence[int]) -> "list[TokenInfo]":
