@@ -1,7 +1,7 @@
 """Translation: the result of translating a text, and of the sentences of a text put together."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from regard.models.record import AttentionRecord
@@ -87,7 +87,9 @@ class Translation:
         text = "" if problem else split.join([sentence.text for sentence in sentences])
         if len(sentences) == 1 and not "".join(split.gaps).strip():
             [only] = sentences
-            return replace(only, source=source, hypotheses=(replace(only.hypotheses[0], text=text),))
+            return replace(
+                only, source=source, hypotheses=(replace(only.hypotheses[0], text=text), *only.hypotheses[1:])
+            )
         return cls(
             source,
             tuple(token for sentence in sentences for token in sentence.source_tokens),
@@ -96,6 +98,15 @@ class Translation:
             tuple(dict.fromkeys(word for sentence in sentences for word in sentence.unknown)),
             sentences=tuple(sentences),
         )
+
+    def placed_sentences(self) -> "Iterator[tuple[Translation, int, int]]":
+        """Yield the sentences, and how many words precede each of them in the source and in the translation."""
+        source_start = text_start = 0
+        for sentence in self.sentences or (self,):
+            source_start = self.source.find(sentence.source, source_start)
+            text_start = self.text.find(sentence.text, text_start)
+            yield sentence, len(unit_spans(self.source[:source_start])), len(unit_spans(self.text[:text_start]))
+            source_start, text_start = source_start + len(sentence.source), text_start + len(sentence.text)
 
     def _repr_html_(self) -> str:
         """Show source and translation in a notebook, with score, alignment and mean attention if requested."""
