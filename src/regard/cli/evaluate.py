@@ -35,8 +35,8 @@ TestFilesArgument = Annotated[
     typer.Argument(
         metavar="SRC REF",
         help="Translators: source sentences and their references, one per line (plain or compressed), or one file of "
-        "pairs (TSV, CSV, JSONL, TMX, XLIFF, zip). Language models: one text file. Classifiers: a TSV file of text and "
-        "label. Captioners: a TSV file of image file and caption.",
+        "pairs (TSV, CSV, JSONL, TMX, XLIFF, zip, Parquet). Language models: one text file. Classifiers: a TSV file of "
+        "text and label. Captioners: a TSV file of image file and caption.",
     ),
 ]
 BaselineOption = Annotated[

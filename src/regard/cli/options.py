@@ -24,8 +24,8 @@ PairFilesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILES",
-        help="Two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); plain, .gz, .xz or "
-        ".zst.",
+        help="Two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip, .parquet); plain, "
+        ".gz, .xz or .zst; or a folder of Parquet files or of Hugging Face datasets.",
     ),
 ]
 TargetOption = Annotated[

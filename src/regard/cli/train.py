@@ -9,19 +9,23 @@ import typer
 from regard.cli.app import app
 from regard.cli.options import DeviceOption, LanguagesOption, ValidOption, ValidPairCommand, parse_languages
 from regard.cli.pipeline import check_device
+from regard.errors import UserError
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILES",
+        help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip, "
+        ".parquet); plain, .gz, .xz or .zst; or a folder of Parquet files or of Hugging Face datasets. Language "
+        "models: text files. Classifiers: a TSV file of text and label. Captioners: a TSV file of image file and "
+        "caption.",
+    ),
+]
 
 
 @app.command(cls=ValidPairCommand)
 def train(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES",
-            help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); "
-            "plain, .gz, .xz or .zst. Language models: text files. Classifiers: a TSV file of text and label. "
-            "Captioners: a TSV file of image file and caption.",
-        ),
-    ],
+    files: FilesArgument,
     out: Annotated[Path, typer.Option(help="The model directory to write.")],
     valid: ValidOption = None,
     recipe: Annotated[
