@@ -7,13 +7,15 @@ from typing import Literal
 
 LengthUnit = Literal["words", "characters"]
 
-_SCRIPTS = (
+UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
     "\u1780-\u17ff\u19e0-\u19ff"  # Khmer
-    "\u3001-\u30ff\u31f0-\u31ff\uff01-\uff9f"  # Hiragana, Katakana, East Asian punctuation, wide forms
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Hiragana, Katakana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
+"""Characters of scripts that are written without spaces between words, as ranges of a regular expression"""
+_SCRIPTS = UNSPACED + "\u3001-\u3004\u3008-\u303f\uff01-\uff65"  # with their punctuation and wide forms
 _MARKS = "".join(c for c in map(chr, range(0x0E00, 0x3100)) if unicodedata.category(c)[0] == "M")
 """Vowel signs, tones and the like, which belong to the character before them"""
 _SPACELESS = re.compile(f"[{_SCRIPTS}]")
