@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.alignment.from_attention import Aligner, format_links
+from regard.alignment.from_attention import Aligner, format_links, links_between_units
 from regard.alignment.sentence_pairs import intersect_links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
@@ -54,3 +54,11 @@ def test_links_are_written_sorted_by_source_word() -> None:
 
 def test_the_intersection_holds_links_that_both_directions_find() -> None:
     assert intersect_links({(0, 1), (2, 2)}, {(1, 0)}) == {(0, 1)}
+
+
+def test_without_spaces_links_are_counted_in_characters() -> None:
+    weights = [[0.9, 0.1, 0.0], [0.2, 0.8, 0.0], [0.0, 0.9, 0.1], [0.0, 0.0, 1.0]]
+    record = make_record(("▁the", "▁student", "</s>"), ("▁その", "学生", "は", "</s>"), weights)
+    assert Aligner()(record) == {(0, 0), (0, 1), (1, 2), (1, 3), (1, 4)}
+    assert Aligner().word_links(record) == {(0, 0), (1, 1), (1, 2)}
+    assert links_between_units({(1, 0)}, [1, 2], [2]) == {(1, 0), (1, 1), (2, 0), (2, 1)}

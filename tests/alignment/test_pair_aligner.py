@@ -1,13 +1,18 @@
 """Pairs aligned in batches get the links that the record of each pair gives."""
 
 import pytest
+import torch
 
+from regard import models
 from regard.alignment import pair_aligner, sentence_pairs
 from regard.alignment.from_attention import Aligner
 from regard.alignment.sentence_pairs import align_pairs
 from regard.errors import UserError
 from regard.pipelines.length_limit import TooLongError
-from tests.pipelines.examples import LEARNED, STACK, encoder_decoder, translator
+from regard.pipelines.translator import Translator
+from regard.search.decode import DecodeConfig
+from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
+from tests.pipelines.examples import CPU, LEARNED, STACK, encoder_decoder, translator
 
 SOURCES = ["the red cat sees a witch", "", "a cat", "the green witch arrived", "cat", "red xyz the", "a"] * 3
 TARGETS = ["a cat arrived", "the", "", "red red red red red cat sleeps the", "a", "a green xyz cat", "the witch"] * 3
@@ -30,6 +35,22 @@ def test_batches_give_the_links_of_single_pairs(name: str, aligner: Aligner, mon
     expected = [aligner(model.record(source, target)) for source, target in zip(SOURCES, TARGETS, strict=True)]
     assert sum(map(len, expected)) > 20
     assert list(align_pairs(model, SOURCES, TARGETS)) == expected
+
+
+@pytest.mark.parametrize("aligner", [Aligner(), Aligner(threshold=0.2)], ids=str)
+def test_batches_give_the_links_of_single_pairs_without_spaces(aligner: Aligner) -> None:
+    sources, targets = (
+        ["私は学生です。", "iPhoneを買った", "a cat", "私"],
+        ["a red cat", "猫がいる。", "猫です。", "the cat"],
+    )
+    tokenizer = train_tokenizer([*sources, *targets] * 5, TokenizerConfig(vocab_size=340))
+    torch.manual_seed(1)
+    network = models.build(MODELS["transformer"], tokenizer.size).eval()
+    model = Translator(network, TokenizerPair(tokenizer, tokenizer), DecodeConfig(), CPU, aligner)
+    expected = [aligner(model.record(source, target)) for source, target in zip(sources, targets, strict=True)]
+    assert list(align_pairs(model, sources, targets)) == expected
+    if aligner.threshold is None:
+        assert [max(j for _, j in links) + 1 for links in expected] == [3, 5, 4, 2]
 
 
 def test_problems_are_reported_in_order_and_the_other_pairs_go_on() -> None:

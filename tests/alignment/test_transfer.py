@@ -51,3 +51,13 @@ def test_markup_follows_the_alignment_of_pieces() -> None:
     translator = FakeTranslator(source, target, [0, 3, 3, 1])
     assert translate(translator, "the <b>green</b> witch", markup=True) == "la sorcière <b>verte</b>"
     assert translate(translator, "the green witch {x}", markup=True) == "la sorcière verte {x}"
+
+
+def test_markup_and_unknown_words_in_texts_without_spaces() -> None:
+    source, target = ("▁she", "▁likes", "▁the", "▁teacher"), ("▁彼女は", "先生", "が", "好き", "。")
+    translator = FakeTranslator(source, target, [0, 3, 1, 1, 3])
+    assert translate(translator, "she likes the <b>teacher</b>", markup=True) == "彼女は<b>先生</b>が好き。"
+    backwards = FakeTranslator(target, source, [0, 3, 1, 1])
+    assert translate(backwards, "彼女は<b>先生</b>が好き。", markup=True) == "she likes <b>the teacher</b>"
+    unknown = FakeTranslator(("▁<unk>", "▁likes"), ("▁<unk>", "が", "好き", "でした。"), [0, 1, 1, 1])
+    assert translate(unknown, "Zyž likes", unknown=True) == "Zyž が好きでした。"

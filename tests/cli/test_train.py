@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from pyarrow import parquet, table
+
 from regard.data.builtin.toy_tasks import toy_pairs
 from tests.cli.command import regard, toy_files
 
@@ -32,7 +34,9 @@ def test_tsv_jsonl_and_held_out_validation_data(tmp_path: Path) -> None:
     settings = ("train.steps=2", "tokenizer.kind=char", "model.d_model=8", "train.tensorboard=true")
     settings += ("tokenizer.joint=false", "train.log_every=1")
     options = ["--recipe", "tiny", *(word for setting in settings for word in ("--set", setting))]
-    for files in ([tsv, "--valid", tsv], [jsonl], [tsv, "--valid", jsonl, "--languages", "xx-yy"]):
+    (folder := tmp_path / "tables").mkdir()
+    parquet.write_table(table({"xx": [s for s, _ in pairs], "yy": [t for _, t in pairs]}), folder / "a.parquet")
+    for files in ([tsv, "--valid", folder], [folder], [tsv, "--valid", jsonl, "--languages", "xx-yy"]):
         out = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         done = regard("train", *files, "--out", out, *options)
         assert done.returncode == 0, done.stderr

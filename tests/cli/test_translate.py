@@ -161,3 +161,8 @@ def test_each_line_is_split_into_sentences_and_stays_one_line(toy_run: Path) -> 
     row = json.loads(regard("translate", toy_run, "--json", "--alignment", "--text", lines[0]).stdout)
     assert row["hypotheses"][0]["text"] == "c b a! F E D?  h g" and len(row["source_tokens"]) == 8
     assert [6, 7] in row["hypotheses"][0]["alignment"]
+
+
+def test_a_file_as_an_argument_is_refused_with_a_hint(toy_run: Path, error_line: Callable[..., str]) -> None:
+    assert "test.tmx: translate reads lines of text from standard input" in error_line("translate", toy_run, "test.tmx")
+    assert "No such option" in error_line("translate", toy_run, "--no-such-option")

@@ -113,7 +113,7 @@ def test_only_some_pairs_of_a_large_corpus_are_asked_for_their_language(
 ) -> None:
     monkeypatch.setattr(inspection, "_MOST_IDENTIFIED", 20)
     found = inspect(corpus)
-    assert found.notes == ("languages: one of 5 pairs was looked at",)
+    assert found.notes == ("languages: one of 6 pairs was looked at",) and found.is_sample
     assert found.source.languages == {"en": 1.0}
 
 
@@ -123,3 +123,13 @@ def test_mixed_labels_are_no_reason_to_remove(tmp_path: Path) -> None:
     path.write_text("".join(f"{ENGLISH[0]} {i}\t{side} {i}\n" for i, side in enumerate(sides)))
     found = inspect(Corpus((path,)))
     assert found.removable == 0 and len(found.target.scripts) == 2
+    assert "the target is a mixture of scripts, so none of them counts as wrong" in found.notes
+
+
+def test_another_encoding_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes("".join(f"{ENGLISH[0]}\t{side}\n" for side in GERMAN).encode("latin-1"))
+    assert "convert files in another encoding (iconv" in inspect(Corpus((path,))).notes[0]
+    path.write_bytes("".join(f"{ENGLISH[0]}\t{side}\n" for side in GERMAN).encode("utf-16"))
+    with pytest.raises(UserError, match="is UTF-16; convert it"):
+        inspect(Corpus((path,)))

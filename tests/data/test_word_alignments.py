@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.text.ragged import Ragged
 from regard.text.tokenizer import TokenizerPair
 
-PIECES = ["▁the", "▁gr", "een", "▁witch", "▁la", "▁sor", "cière", "▁verte", "</s>"]
+PIECES = ["▁the", "▁gr", "een", "▁witch", "▁la", "▁sor", "cière", "▁verte", "</s>", "▁その", "学生", "は"]
 
 
 class Pieces:
@@ -48,6 +48,15 @@ def test_attention_is_shared_by_the_tokens_of_linked_words() -> None:
     torch.testing.assert_close(attention[0], torch.tensor(expected))
     assert attention[1].nonzero().tolist() == [[1, 0]], "links to words that do not exist are ignored"
     assert not attention[2].any(), "a filler row"
+
+
+def test_without_spaces_links_are_counted_in_characters() -> None:
+    src, tgt = Ragged.of([[0, 3], [0, 3]]), Ragged.of([[9, 10, 11], [4, 5, 6]])
+    links = [(0, 1), (1, 2), (1, 3), (1, 4), (0, 5)], [(1, 1)]
+    attention = guide(*links)(np.array([0, 1]), src, tgt, (2, 4, 3))
+    expected = [[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 0]]  # その: the; 学生 and は: witch
+    torch.testing.assert_close(attention[0], torch.tensor(expected, dtype=torch.float32))
+    assert attention[1].nonzero().tolist() == [[1, 1], [2, 1]], "a pair with spaces is counted in words"
 
 
 def test_alignments_of_lines_that_are_left_out_are_left_out(tmp_path: Path) -> None:

@@ -26,3 +26,10 @@ def test_only_the_named_metrics_are_computed() -> None:
 def test_an_unknown_tokenizer_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="14a: choose one of 13a, intl"):
         ScoreOptions(tokenize="14a")
+
+
+def test_a_tokenizer_that_needs_spaces_is_a_problem_with_references_that_have_none() -> None:
+    japanese = ["猫がいる。", "彼は学生です。"]
+    [problem] = ScoreOptions().problems_with(japanese)
+    assert "choose --tokenize char" in problem
+    assert not ScoreOptions("char").problems_with(japanese) and not ScoreOptions().problems_with(REFERENCES)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -15,6 +16,7 @@ from regard.serve.app import make_app
 from regard.serve.guard import PUBLIC_PATHS, Access
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
+from regard.text.seen_words import SeenWords
 from tests.serve.conftest import make_client
 from tests.serve.models import STACK, save_toy
 
@@ -211,3 +213,45 @@ def test_finish_reason_is_length_when_all_tokens_are_used(byte_client: TestClien
     for seed in range(5):
         [choice] = byte_client.post("/v1/completions", json={**body, "seed": seed}).json()["choices"]
         assert choice["finish_reason"] == "length"
+
+
+@pytest.fixture
+def with_words(models: dict[str, Path], tmp_path: Path) -> Iterator[TestClient]:
+    """A server of a translator that has seen the letters in lower case"""
+    replace(Bundle.load(models["toy"]), words=SeenWords.count(["a b c d e f g"])).save(tmp_path / "toy", "toy")
+    with make_client({"toy": tmp_path / "toy"}) as client:
+        yield client
+
+
+def test_texts_are_translated_sentence_by_sentence(with_words: TestClient) -> None:
+    def translate(text: str, **options: object) -> dict[str, Any]:
+        response = with_words.post("/v1/translate", json={"model": "toy", "text": text, **options})
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]
+
+    one, two = translate("a b c!"), translate("D e z")
+    both = translate("a b c!\n\n  D e z ")
+    assert both["text"] == f"{one['text']}\n\n  {two['text']} "
+    assert both["unknown"] == two["unknown"] == ["z"] and one["unknown"] == []
+    assert [sentence["read"] for sentence in both["sentences"]] == ["a b c", "d e z"]
+    assert [token["word"] for token in both["source"]] == [0, 1, 2, 3, 4, 5]
+    n = len(one["text"].split())
+    links = [[i + 3, j + n] for i, j in two["hypotheses"][0]["alignment"]]
+    assert both["hypotheses"][0]["alignment"] == [*one["hypotheses"][0]["alignment"], *links]
+    words = [token["word"] for token in both["hypotheses"][0]["tokens"]]
+    assert words == [token["word"] for token in one["hypotheses"][0]["tokens"]] + [
+        token["word"] + n for token in two["hypotheses"][0]["tokens"]
+    ]
+    assert len(translate("a b! c d!", n_best=2)["sentences"]) == 1
+    events = with_words.post("/v1/translate", json={"text": "a b c!\n\n  D e z ", "stream": True}).text
+    assert json.loads(events.strip().split("data: ")[-1])["text"] == both["text"]
+    libre = {"q": ["a b c!\n\n  D e z ", "a b c!"], "source": "src", "target": "tgt"}
+    assert with_words.post("/translate", json=libre).json()["translatedText"] == [both["text"], one["text"]]
+    assert translate(" \n")["sentences"] == [] and translate("!!!")["text"] == "!!!"
+
+
+def test_the_limits_hold_for_texts_and_sentences(models: dict[str, Path]) -> None:
+    with make_client({"toy": models["toy"]}, Limits(tokens=8, chars=60)) as client:
+        for text, status in (("a b! c d! e f!", 200), ("a b! c d! e f! g h! a", 413), ("x" * 61, 413)):
+            response = client.post("/translate", json={"q": text, "source": "src", "target": "tgt"})
+            assert response.status_code == status, text

@@ -86,6 +86,11 @@ def test_marks_are_separated_if_they_were_in_training() -> None:
     assert fit("Der Hund, die Katze.", GERMAN) == FittedText("Der Hund, die Katze.")
 
 
+def test_links_count_punctuation_without_spaces() -> None:
+    fitted = FittedText("私は猫です", after="！")
+    assert fitted.restore_links([(0, 0), (2, 1)], 2) == ((0, 0), (2, 1), (5, 2))
+
+
 def test_unknown_words_are_listed_as_they_are_written() -> None:
     assert fit("Zorglub, the CAT!").unknown == ("Zorglub", ",")
     assert FittedText.as_written("The cat!", LOWER).unknown == ("!",)

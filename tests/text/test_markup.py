@@ -109,3 +109,15 @@ def test_an_emptied_element_stays_in_its_parent() -> None:
 def test_untagged_text_is_all_words() -> None:
     tagged = TaggedText.untagged("a <b>b</b>")
     assert tagged.plain == "a <b>b</b>" and tagged.restore(["x", "y"], [0, 1]) == "x y"
+
+
+def test_markup_of_texts_without_spaces_is_counted_in_characters_and_adds_no_space() -> None:
+    japanese, touching = ["彼", "女", "は", "先", "生", "が", "好", "き", "。"], frozenset(range(1, 9))
+    english = TaggedText.parse("she likes <b>the teacher</b>. {x}")
+    assert english.restore(japanese, [0, 0, 0, 3, 3, 3, 1, 1, 3], touching) == "彼女は<b>先生が</b>好き。{x}"
+    tagged = TaggedText.parse("彼女は<b>先生</b>が<br/>好き。")
+    assert tagged.plain == "彼女は先生が 好き。" and (tagged.elements[0].first, tagged.elements[0].end) == (3, 5)
+    tagged = TaggedText.parse("<i>iPhone</i>を{n}買った")
+    assert tagged.restore(["bought", "an", "iPhone", "{"], [2, 2, 0, 1]) == "{n} bought an <i>iPhone</i> {"
+    units = ["iPhone", "を", "買", "っ", "た"]
+    assert tagged.restore(units, range(5), frozenset(range(1, 5))) == tagged.text

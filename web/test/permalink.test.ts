@@ -6,6 +6,7 @@ const CHOICE: Choice = {
   model: "demo",
   other: "rnn",
   text: "l'été & #1 = 50 % <0xE2> 🙂",
+  sentence: 2,
   beam: 7,
   penalty: 0.6,
   prefix: [3, 14],

@@ -30,10 +30,11 @@ let requests: { path: string; body: Record<string, unknown> }[];
 
 /** A session with a server that has these models, opened with this hash */
 async function startSession(models: Partial<Model>[], hash = "#text=yes") {
+  const translation = { text: "Oui ! Non.", sentences: ["yes", "no"].map((read) => ({ read })), unknown: ["maybe"] };
   const answers: Record<string, () => Response> = {
     "v1/models": () => Response.json({ models: models.map((model) => ({ ...translator, ...model })), examples: {} }),
     "v1/tokenize": () => Response.json({ tokens: [token("y")], merges: null }),
-    "v1/translate": () => new Response("event: done\ndata: {}\n\n"),
+    "v1/translate": () => new Response(`event: done\ndata: ${JSON.stringify(translation)}\n\n`),
     "v1/trace": () => Response.json(trace),
     "v1/next": () => Response.json({ top: [], rest: 0, entropy: 0 }),
   };
@@ -102,4 +103,24 @@ test("a language model continues its prompt, whatever the server calls the task"
     expect(bodies("v1/translate")).toEqual([]);
     expect(bodies("v1/trace")).toMatchObject([{ text: "yes", max_len: 40 }]);
   }
+});
+
+test("the whole text is translated once, and one sentence at a time is looked into as the model reads it", async () => {
+  const session = await startSession([{}], "#text=Yes!+No.");
+  expect(session.outputText).toBe("Oui ! Non.");
+  expect(session.translation?.unknown).toEqual(["maybe"]);
+  expect(bodies("v1/translate")).toMatchObject([{ text: "Yes! No." }]);
+  expect(bodies("v1/tokenize", "v1/trace")).toMatchObject([{ text: "yes" }, { text: "yes" }]);
+
+  requests = [];
+  await session.selectSentence(1);
+  expect(bodies("v1/translate")).toEqual([]);
+  expect(bodies("v1/tokenize", "v1/trace")).toMatchObject([{ text: "no" }, { text: "no" }]);
+  expect(session.hash).toContain("sentence=1");
+
+  await session.toggleHidden(0);
+  expect(session.outputText).toBe("oui"); // what the model makes of the changed sentence
+  await session.submitText("Yes!");
+  expect(bodies("v1/translate")).toMatchObject([{ text: "Yes!" }]);
+  expect(session.choice.sentence).toBe(0);
 });

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from regard.alignment.from_attention import Aligner
+from regard.alignment.from_attention import Aligner, links_between_units, record_units
 from regard.alignment.pair_aligner import NO_CROSS_ATTENTION
 from regard.data.word_alignments import GoldAlignment, Links
 from regard.errors import UserError
@@ -75,9 +75,11 @@ def rank_aligners(
     n_layers, n_heads = records[0].cross.shape[:2]
     sites = [(None, None), *product(range(n_layers), (None, *range(n_heads)))]
     aligners = [Aligner(layer=layer, head=head, threshold=t) for (layer, head), t in product(sites, THRESHOLDS)]
-    merged = [record.merge_words().cross for record in records]  # once for all aligners
-    scored = [
-        (aligner, AlignmentScores.of([aligner.links_from_weights(cross) for cross in merged], gold))
-        for aligner in aligners
-    ]
+    merged = [(record.merge_words().cross, record_units(record)) for record in records]  # once for all aligners
+
+    def score(aligner: Aligner) -> AlignmentScores:
+        links = [links_between_units(aligner.links_from_weights(cross), *units) for cross, units in merged]
+        return AlignmentScores.of(links, gold)
+
+    scored = [(aligner, score(aligner)) for aligner in aligners]
     return sorted(scored, key=lambda pair: pair[1].error_rate)

@@ -1,6 +1,7 @@
 """Turning cross-attention into word alignments: which source words each target word is linked to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from regard.config import Config
 from regard.data.word_alignments import Links
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
+from regard.text.words import TokenWords
 
 
 class Aligner(Config):
@@ -23,7 +25,11 @@ class Aligner(Config):
     """Link every source word that gets at least this much of a target word's attention; None: the one with the most"""
 
     def __call__(self, record: AttentionRecord) -> Links:
-        """Return the links between the words of a record."""
+        """Return the links between the units of the texts of a record: words or, without spaces, characters."""
+        return links_between_units(self.word_links(record), *record_units(record))
+
+    def word_links(self, record: AttentionRecord) -> Links:
+        """Return the links between the words of a record, as `AttentionRecord.merge_words` numbers them."""
         if record.cross.size:
             self.check(*record.cross.shape[:2])
         return self.links_from_weights(record.merge_words().cross)
@@ -47,6 +53,19 @@ class Aligner(Config):
         if self.threshold is None:
             return {(int(i), j) for j, i in enumerate(weights.argmax(1))}
         return {(int(i), int(j)) for j, i in zip(*np.nonzero(weights >= self.threshold), strict=True)}
+
+
+def record_units(record: AttentionRecord) -> tuple[list[int], list[int]]:
+    """Return the number of units in each source word and in each target word of a record."""
+    return TokenWords.of(record.source_tokens).n_units, TokenWords.of(record.target_tokens).n_units
+
+
+def links_between_units(links: Links, source: Sequence[int], target: Sequence[int]) -> Links:
+    """Turn links between words into links between all of their units; given the number of units in each word."""
+    if sum(source) == len(source) and sum(target) == len(target):
+        return links
+    starts = [np.cumsum([0, *counts]).tolist() for counts in (source, target)]
+    return {pair for i, j in links for pair in product(range(*starts[0][i : i + 2]), range(*starts[1][j : j + 2]))}
 
 
 def format_links(links: Iterable[tuple[int, int]]) -> str:

@@ -1,6 +1,6 @@
 """Aligning the words of many sentence pairs at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.alignment.from_attention import Aligner
+from regard.alignment.from_attention import Aligner, links_between_units
 from regard.data.batch import Batch, forced_batch, run_parts
 from regard.data.word_alignments import Links
 from regard.errors import UserError
@@ -17,7 +17,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.pipelines.arguments import check_texts
 from regard.pipelines.length_limit import TooLongError
 from regard.pipelines.translator import Translator
-from regard.text.words import WordFinder
+from regard.text.words import TokenWords, WordFinder
 
 NO_CROSS_ATTENTION = "this model has no cross attention, so it cannot align words"
 
@@ -61,9 +61,14 @@ class PairAligner:
         model, aligner = self._translator.traced_model, self._translator.aligner
         weights = _mean_weights(_cross_attention(model, batch), aligner)
         src = pad_left(batch.src)[0] if isinstance(model, DecoderOnly) else batch.src
-        src_words = self._find_src_words(src.cpu().numpy())
-        tgt_words = self._find_tgt_words(batch.tgt_out.cpu().numpy())
-        return _links(_merge_words(weights, tgt_words, src_words), tgt_words, src_words, aligner.threshold)
+        src_ids, tgt_ids = src.cpu().numpy(), batch.tgt_out.cpu().numpy()
+        src_words, tgt_words = self._find_src_words(src_ids), self._find_tgt_words(tgt_ids)
+        links = _links(_merge_words(weights, tgt_words, src_words), tgt_words, src_words, aligner.threshold)
+        units = self._find_src_words.without_spaces(src_ids), self._find_tgt_words.without_spaces(tgt_ids)
+        for row in units[0].keys() | units[1].keys():
+            sides = zip(units, (src_words, tgt_words), strict=True)
+            links[row] = links_between_units(links[row], *(_units_per_word(each, words, row) for each, words in sides))
+        return links
 
 
 def _batches(rows: list[int], src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> Iterator[list[int]]:
@@ -114,6 +119,10 @@ def _merge_words(weights: Tensor, tgt_words: Words, src_words: Words) -> NDArray
     means = tgt / tgt.sum(1, keepdim=True).clamp(min=1.0)
     merged: NDArray[np.float32] = (means.transpose(1, 2) @ weights @ src).cpu().numpy()
     return merged
+
+
+def _units_per_word(without_spaces: Mapping[int, TokenWords], words: Words, row: int) -> list[int]:
+    return without_spaces[row].n_units if row in without_spaces else [1] * (int(words[row].max()) + 1)
 
 
 def _links(weights: NDArray[np.float32], tgt_words: Words, src_words: Words, threshold: float | None) -> list[Links]:

@@ -4,12 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import tee
 
+import numpy as np
+
+from regard.alignment.from_attention import record_units
 from regard.models.record import AttentionRecord
 from regard.pipelines.translation import Candidate, Translation
 from regard.pipelines.translator import Translator
 from regard.text.fitted_text import FittedText
 from regard.text.markup import TaggedText
-from regard.text.words import is_unknown, join_pieces, word_indices
+from regard.text.units import split_units, touching_units, unit_spans
+from regard.text.words import TokenWords, is_unknown, join_pieces
 
 
 @dataclass(frozen=True)
@@ -47,70 +51,83 @@ class MarkupTransfer:
         `fitted` is the plain text as the model read it, if that is another.
         """
         fitted = fitted or FittedText(tagged.plain)
-        record, source, words = candidate.attention, tagged.plain.split(), candidate.text.split()
+        record, source, words = candidate.attention, split_units(tagged.plain), split_units(candidate.text)
+        touching, n_words, n_source = touching_units(candidate.text), len(words), len(source)
         if record is None or not record.cross.size:  # an empty line, or a model without cross-attention
-            return replace(candidate, text=tagged.restore(words, _resample(range(len(source)), len(words))))
-        inner = words[fitted.n_before : len(words) - fitted.n_after]
-        source_words = _source_words(record, translator, fitted, len(source))
+            return replace(candidate, text=tagged.restore(words, _resample(range(n_source), n_words), touching))
+        first, last = range(fitted.n_before), range(n_words - fitted.n_after, n_words)
+        inner = words[fitted.n_before : n_words - fitted.n_after]
+        source_words, kept = _source_words(record, translator, fitted, n_source), list(range(len(inner)))
         if self.unknown:
-            inner, source_words = _copy_unknown(record, inner, source_words, source)
-        words = [*words[: fitted.n_before], *inner, *words[len(words) - fitted.n_after :]]
-        n_source = len(source)
-        aligned = [
-            *range(fitted.n_before),
-            *_resample(source_words, len(inner)),
-            *range(n_source - fitted.n_after, n_source),
-        ]
+            inner, source_words, kept = _copy_unknown(record, inner, source_words, source)
+        aligned = [*first, *_resample(source_words, len(inner)), *range(n_source - fitted.n_after, n_source)]
         if self.unknown:
             candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
-        return replace(candidate, text=tagged.restore(words, aligned))
+        places = [*first, *(fitted.n_before + j for j in kept), *last]
+        touching = frozenset(j for j, place in enumerate(places) if place in touching)
+        restored = [*words[: len(first)], *inner, *words[n_words - len(last) :]]
+        return replace(candidate, text=tagged.restore(restored, aligned, touching))
 
 
 def _source_words(record: AttentionRecord, translator: Translator, fitted: FittedText, n_source: int) -> list[int]:
-    """Return the index of the source word that each target word is aligned with, out of `n_source` words."""
+    """Return the index of the source unit that each target unit is aligned with, out of `n_source` units.
+
+    The units of a piece correspond in their order to those of the piece that it is aligned with.
+    """
     one_per_word = translator.aligner.model_copy(update={"threshold": None})
-    n_merged, n_read = len(record.merge_words().source_tokens), len(fitted.text.split())
-    source_of = {j: i for i, j in one_per_word(record)}
-    rescaled = (_rescale(source_of[j], n_merged, n_read) for j in sorted(source_of))
-    return [min(fitted.source_word(i), n_source - 1) for i in rescaled]
+    source_of = {j: i for i, j in one_per_word.word_links(record)}
+    src_units, tgt_units = record_units(record)
+    starts, n_read = np.cumsum([0, *src_units]).tolist(), len(unit_spans(fitted.text))
+    read = (
+        _rescale(starts[i] + _rescale(k, tgt_units[j], src_units[i]), starts[-1], n_read)
+        for j, i in sorted(source_of.items())
+        for k in range(tgt_units[j])
+    )
+    return [min(fitted.source_word(i), n_source - 1) for i in read]
 
 
 def _copy_unknown(
     record: AttentionRecord, words: list[str], source_words: list[int], source: Sequence[str]
-) -> tuple[list[str], list[int]]:
+) -> tuple[list[str], list[int], list[int]]:
     """Replace unknown target words, and those aligned with unknown source words, by the source word.
 
-    Consecutive copies of one source word become a single copy. Returns the words and their source words.
+    Consecutive copies of one source word become a single copy. Returns the words, their source words, and their places
+    in `words` before.
     """
     unknown_sources = _unknown_words(record.source_tokens, len(source))
     if not unknown_sources and not any(map(is_unknown, record.target_tokens)):
-        return words, source_words
-    new_words, new_sources = list[str](), list[int]()
-    pieces_per_word = _pieces_per_word(record.target_tokens)
-    if len(words) != len(pieces_per_word):
-        words = [join_pieces(pieces) for pieces in pieces_per_word]
-    for word, pieces, i in zip(words, pieces_per_word, source_words, strict=True):
+        return words, source_words, list(range(len(words)))
+    new_words, new_sources, kept = list[str](), list[int](), list[int]()
+    pieces_per_unit = _pieces_per_unit(record.target_tokens)
+    if len(words) != len(pieces_per_unit):
+        if sum(record_units(record)[1]) != len(record.merge_words().target_tokens):
+            return words, source_words, list(range(len(words)))  # pieces of several units cannot take the words' place
+        words = [join_pieces(pieces) for pieces in pieces_per_unit]
+    for j, (word, pieces, i) in enumerate(zip(words, pieces_per_unit, source_words, strict=True)):
         is_copy = any(map(is_unknown, pieces)) or i in unknown_sources
         if is_copy and new_sources and new_sources[-1] == i and new_words[-1] == source[i]:
             continue
         new_words.append(source[i] if is_copy else word)
         new_sources.append(i)
-    return new_words, new_sources
+        kept.append(j)
+    return new_words, new_sources, kept
 
 
-def _pieces_per_word(tokens: Sequence[str]) -> list[list[str]]:
-    groups: dict[int, list[str]] = {}
-    for token, word in zip(tokens, word_indices(tokens), strict=True):
+def _pieces_per_unit(tokens: Sequence[str]) -> list[list[str]]:
+    """Return the pieces of the word that each unit belongs to."""
+    words = TokenWords.of(tokens)
+    groups: list[list[str]] = [[] for _ in words.n_units]
+    for token, word in zip(tokens, words.indices, strict=True):
         if word >= 0:
-            groups.setdefault(word, []).append(token)
-    return list(groups.values())
+            groups[word].append(token)
+    return [pieces for pieces, n in zip(groups, words.n_units, strict=True) for _ in range(n)]
 
 
 def _unknown_words(tokens: Sequence[str], n_words: int) -> set[int]:
-    """Return the indices, out of `n_words`, of words with a piece that the vocabulary does not have."""
-    groups = _pieces_per_word(tokens)
-    unknown = (i for i, pieces in enumerate(groups) if any(map(is_unknown, pieces)))
-    return {_rescale(i, len(groups), n_words) for i in unknown}
+    """Return the indices, out of `n_words`, of units of words with a piece that the vocabulary does not have."""
+    pieces_per_unit = _pieces_per_unit(tokens)
+    unknown = (i for i, pieces in enumerate(pieces_per_unit) if any(map(is_unknown, pieces)))
+    return {_rescale(i, len(pieces_per_unit), n_words) for i in unknown}
 
 
 def _resample(indices: Sequence[int], n: int) -> list[int]:

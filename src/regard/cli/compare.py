@@ -16,7 +16,7 @@ FilesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILES",
-        help="Training pairs: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip).",
+        help="Training pairs: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx …).",
     ),
 ]
 TestOption = Annotated[tuple[Path, Path], typer.Option(metavar="SRC TGT", help="Test pairs: two line-aligned files.")]

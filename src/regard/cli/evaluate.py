@@ -18,7 +18,7 @@ from regard.cli.options import (
     TokenizeOption,
 )
 from regard.cli.output import print_line, print_warning
-from regard.cli.pipeline import limit_sources, load_translator, load_with_languages
+from regard.cli.pipeline import limit_sources, load_any, load_translator
 from regard.errors import UserError
 from regard.paths import check_output_file
 
@@ -35,8 +35,8 @@ TestFilesArgument = Annotated[
     typer.Argument(
         metavar="SRC REF",
         help="Translators: source sentences and their references, one per line (plain or compressed), or one file of "
-        "pairs (TSV, CSV, JSONL, TMX, XLIFF, zip). Language models: one text file. Classifiers: a TSV file of text and "
-        "label. Captioners: a TSV file of image file and caption.",
+        "pairs (TSV, CSV, JSONL, TMX, XLIFF, zip, Parquet). Language models: one text file. Classifiers: a TSV file of "
+        "text and label. Captioners: a TSV file of image file and caption.",
     ),
 ]
 BaselineOption = Annotated[
@@ -109,7 +109,7 @@ def evaluate(
     for_translators |= {"--max-source": max_source}
     if output:
         check_output_file(output, "--output")
-    pipeline, languages = load_with_languages(folder, device)
+    pipeline = load_any(folder, device)
     if not isinstance(pipeline, Translator):
         _reject_unused(for_translators, pipeline.noun)
         if len(files) != 1:
@@ -126,7 +126,7 @@ def evaluate(
         check_test_name(paired),
         parse_metrics(metric_command or ()),
     )
-    print_line(run(files, languages, tags, alignments, output, as_json))
+    print_line(run(files, tags, alignments, output, as_json))
 
 
 @dataclass(frozen=True)
@@ -143,19 +143,20 @@ class _TranslatorEvaluation:
     def __call__(
         self,
         files: Sequence[Path],
-        languages: tuple[str, str] | None,
         tags: Path | None,
         alignments: Path | None,
         output: Path | None,
         as_json: bool,
     ) -> str:
         """Evaluate on test files, write the translations to `output`, and return the text to print."""
+        from regard.bundle import NO_LANGUAGES
         from regard.evaluate.test_set import read_tags, read_test_files
         from regard.evaluate.translation import evaluate as run_evaluation
         from regard.files import write_atomically
 
+        languages = None if self.translator.languages == NO_LANGUAGES else self.translator.languages
         test_set, problems = read_test_files(files, languages)
-        for problem in problems:
+        for problem in (*problems, *self.options.problems_with(test_set.references)):
             print_warning(problem)
         alignment_scores = _score_alignment(self.translator, test_set, alignments) if alignments else None
         evaluation = run_evaluation(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand
 
+from regard.cli.app import UsageError
 from regard.errors import UserError
 
 ModelDirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A model directory, written by `regard train`.")]
@@ -24,8 +25,8 @@ PairFilesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILES",
-        help="Two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); plain, .gz, .xz or "
-        ".zst.",
+        help="Two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip, .parquet); plain, "
+        ".gz, .xz or .zst; or a folder of Parquet files or of Hugging Face datasets.",
     ),
 ]
 TargetOption = Annotated[
@@ -66,3 +67,19 @@ def parse_languages(codes: str | None) -> tuple[str, str] | None:
     if not separator:
         raise UserError(f"--languages {codes}: write two codes with a hyphen, for example en-fr")
     return src, tgt
+
+
+class StandardInputCommand(TyperCommand):
+    """A command that reads standard input, and says so if it gets a file as an argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if "unexpected extra argument" not in error.message:
+                raise
+            name = error.message.rpartition("(")[2].rstrip(")")
+            raise UserError(
+                f"{name}: {self.name} reads lines of text from standard input; write `< FILE`, and of a file of pairs "
+                "only the source side"
+            ) from None

@@ -114,11 +114,11 @@ class ProgressLine:
         self._visible = sys.stderr is not None and sys.stderr.isatty()
         self._width = 0
 
-    def __call__(self, activity: str, n_pairs: int) -> None:
+    def __call__(self, activity: str, n_pairs: int, total: int | None = None) -> None:
         """Show what is being done and how many pairs are done, at most ten times per second."""
         if self._visible and (now := time.monotonic()) - self._shown >= _BETWEEN_UPDATES:
             self._shown = now
-            self._write(f"{activity}: {n_pairs:,} pairs")
+            self._write(f"{activity}: {n_pairs:,} {f'of {total:,} ' if total else ''}pairs")
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regard.pipelines.base import Pipeline
     from regard.pipelines.captioner import Captioner
     from regard.pipelines.classifier import Classifier
     from regard.pipelines.generator import Generator
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from regard.pipelines.translator import Translator
 
 
-def load_any(folder: Path, device: str | None) -> "Pipeline":
+def load_any(folder: Path, device: str | None) -> "Translator | Generator | Classifier | Captioner":
     """Load a model of any kind."""
     from regard.pipelines.load import load
 
@@ -34,19 +33,6 @@ def limit_sources(translator: "Translator", max_source: int | None) -> "Translat
         options = {**translator.decode_config.model_dump(), "max_source": max_source}
         translator.decode_config = DecodeConfig.parse(options, where="--max-source")
     return translator
-
-
-def load_with_languages(
-    folder: Path, device: str | None
-) -> "tuple[Translator | Generator | Classifier | Captioner, tuple[str, str] | None]":
-    """Load a model of any kind, with the codes of its two languages if they are known."""
-    from regard.bundle import NO_LANGUAGES, Bundle
-    from regard.pipelines.arguments import check_folder
-    from regard.pipelines.load import pipeline_from_bundle
-
-    bundle = Bundle.load(check_folder(folder))
-    pipeline = pipeline_from_bundle(bundle, check_device(device))
-    return pipeline, None if bundle.languages == NO_LANGUAGES else bundle.languages
 
 
 def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "PipelineT":

@@ -15,9 +15,10 @@ FilesArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILES",
-        help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip); "
-        "plain, .gz, .xz or .zst. Language models: text files. Classifiers: a TSV file of text and label. "
-        "Captioners: a TSV file of image file and caption.",
+        help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip, "
+        ".parquet); plain, .gz, .xz or .zst; or a folder of Parquet files or of Hugging Face datasets. Language "
+        "models: text files. Classifiers: a TSV file of text and label. Captioners: a TSV file of image file and "
+        "caption.",
     ),
 ]
 OutOption = Annotated[Path, typer.Option(help="The model directory to write.")]

@@ -16,6 +16,7 @@ from regard.cli.options import (
     JsonLinesOption,
     MaxSourceOption,
     ModelDirArgument,
+    StandardInputCommand,
     TextOption,
 )
 from regard.cli.output import print_line, print_warning
@@ -67,7 +68,7 @@ EnsembleOption = Annotated[
 _N_EXAMPLES = 5  # words that a warning shows
 
 
-@app.command()
+@app.command(cls=StandardInputCommand)
 def translate(
     folder: ModelDirArgument,
     text: TextOption = None,

@@ -22,6 +22,7 @@ from regard.files import write_atomically
 from regard.pipelines.load import load_translator
 from regard.pipelines.translator import Translator
 from regard.text.clean import clean
+from regard.text.units import length_unit
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import read_metrics
 from regard.train.run import Run, train
@@ -72,7 +73,7 @@ class TestPlan:
     files: tuple[Path, Path]
     alignments: Path | None = None
     edges: tuple[int, ...] = (5, 10, 15, 20)
-    """The longest source, in words, of each length bucket but the last"""
+    """The longest source of each length bucket but the last, in words or, without spaces, in characters"""
     beam: int = 1
     tokenize: str = "13a"
 
@@ -124,7 +125,7 @@ def measure(translator: Translator, test: TestPlan, output: Path) -> ResultRow:
         "exact": overall["exact"],
         "by_length": [
             {"words": bucket.label, "sentences": len(bucket.rows), **scores(bucket.rows)}
-            for bucket in length_buckets(test_set.sources, test.edges)
+            for bucket in length_buckets(test_set.sources, test.edges, length_unit(test_set.sources))
         ],
     }
     if test.alignments:

@@ -51,7 +51,7 @@ def to_markdown(rows: Sequence[ResultRow]) -> str:
         columns = {title: column for title, column in COLUMNS.items() if any(column[0] in row for row in good)}
         body = [[row["model"], *(write(row.get(key)) for key, write in columns.values())] for row in good]
         parts.append(markdown_table(["model", *columns], body))
-        parts += [f"{title} by words of the source\n\n{_by_length(good, key)}" for key, title in _SCORE_TITLES.items()]
+        parts += [f"{title} by length of the source\n\n{_by_length(good, key)}" for key, title in _SCORE_TITLES.items()]
     if failed:
         parts.append("Failed\n\n" + "\n".join(f"- {row['model']}: {row['error']}" for row in failed))
     return "\n\n".join(parts)
@@ -107,7 +107,7 @@ def _draw_lines(axes: Any, rows: Sequence[ResultRow], key: ScoreKey) -> None:
         y = [bucket[key] for bucket in row["by_length"]]
         axes.plot(x, y, color=colour, marker=_MARKERS[i % len(_MARKERS)], markersize=5, linewidth=1.4)
     axes.set_xticks(range(len(buckets)), buckets)
-    axes.set(xlabel="words of the source", ylabel=_SCORE_TITLES[key], ylim=(-3, 103), xlim=(-0.4, len(buckets) - 0.6))
+    axes.set(xlabel="length of the source", ylabel=_SCORE_TITLES[key], ylim=(-3, 103), xlim=(-0.4, len(buckets) - 0.6))
     axes.grid(alpha=0.25)
 
 

@@ -121,7 +121,7 @@ def _write_kept(
         paths[1].open("w", encoding="utf-8", newline="\n") as tgt,
     ):
         for row, (keep, pair) in enumerate(zip(kept.tolist(), corpus, strict=True)):
-            progress("writing", row)
+            progress("writing", row, len(corpus))
             if keep:
                 src.write(f"{pair[0]}\n")
                 tgt.write(f"{pair[1]}\n")

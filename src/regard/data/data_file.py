@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _BUFFER = 1 << 18
 _GZIP, _XZ, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"  # the first bytes of such files
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the byte order mark, which is not valid UTF-8
 
 _SUFFIXES = (".gz", ".xz", ".zst")
 """Suffixes that say nothing about the content. Whether a file is compressed is known from its first bytes."""
@@ -67,6 +68,11 @@ class DataFile:
     def lines(self) -> Iterator[bytes]:
         """Yield the lines without their line feeds."""
         with self.open() as file:
+            first = file.readline()
+            if first.startswith(_UTF_16):
+                raise UserError(f"{self.path}: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {self.path} > NEW")
+            if first:
+                yield first.removesuffix(b"\n")
             for line in file:
                 yield line.removesuffix(b"\n")
 

@@ -1,7 +1,7 @@
 """What is in a parallel corpus, and what is wrong with it."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,8 +19,9 @@ from regard.data.side_labels import SideLabels, label_sides
 from regard.text.units import length_unit
 
 _EXAMPLES = 3
-_MOST_IDENTIFIED = 100_000  # pairs whose language is looked at: 50 µs per text
+_MOST_IDENTIFIED = 50_000  # pairs whose language is looked at: 50 µs per text
 _UNIT_SAMPLE = 1_000
+_MANY_INVALID = 0.01  # of the lines; a file with more of them is hardly UTF-8
 _BLOCK = 20_000  # pairs whose words are counted at a time
 
 
@@ -70,6 +71,8 @@ class Inspection:
     findings: tuple[Finding, ...]
     removable: int
     """Lines that `regard data clean` removes"""
+    is_sample: bool
+    """Whether the language of some pairs only was looked at, so that `regard data clean` may remove more"""
     leakage: dict[str, Leakage]
     notes: tuple[str, ...]
 
@@ -78,11 +81,8 @@ def inspect_corpus(
     corpus: ParsedCorpus, held_out: Mapping[str, ParsedCorpus], progress: ReadingProgress = no_progress
 ) -> Inspection:
     """Return what is in a corpus, and its overlap with held-out corpora such as {"validation data": …}."""
-    every = max(1, len(corpus) // _MOST_IDENTIFIED)
+    every = max(1, -(-len(corpus) // _MOST_IDENTIFIED))
     table, rules = label_table(corpus, tuple(RULES.values()), progress, every)
-    notes = () if can_identify() else (f"languages are not checked: that {INSTALL}",)
-    if every > 1 and can_identify():
-        notes = (f"languages: one of {every:,} pairs was looked at",)
     reasons = apply_rules(table, rules)
     return Inspection(
         corpus.name,
@@ -93,9 +93,25 @@ def inspect_corpus(
         _summarise(corpus, table, 1, progress),
         (*_unreadable(corpus), *(_by_rule(corpus, table, rule) for rule in rules), _several_targets(corpus)),
         corpus.report.lines - int((reasons < 0).sum()),
+        every > 1 and table.languages is not None,
         {name: find_leakage(other, corpus, _EXAMPLES) for name, other in held_out.items()},
-        notes,
+        tuple(_notes(corpus, table, every)),
     )
+
+
+def _notes(corpus: ParsedCorpus, table: PairTable, every: int) -> Iterator[str]:
+    """Yield what limits the inspection, and what no rule mends."""
+    if not can_identify():
+        yield f"languages are not checked: that {INSTALL}"
+    elif every > 1:
+        yield f"languages: one of {every:,} pairs was looked at"
+    for name, labels in (("scripts", table.scripts), ("languages", table.languages)):
+        for side, side_name in enumerate(("source", "target")):
+            if labels and labels.is_mixed(side):
+                yield f"the {side_name} is a mixture of {name}, so none of them counts as wrong"
+    n_invalid, _ = corpus.report.problems.get("invalid UTF-8", (0, 0))
+    if n_invalid > _MANY_INVALID * corpus.report.lines:
+        yield "many lines are not UTF-8; convert files in another encoding (iconv -f ISO-8859-1 -t UTF-8 FILE > NEW)"
 
 
 def label_table(
@@ -142,7 +158,7 @@ def _count_words(corpus: ParsedCorpus, side: int, progress: ReadingProgress) -> 
         return None, None
     total, distinct = 0, np.empty(0, dtype=np.int64)
     for start in range(0, len(corpus), _BLOCK):
-        progress("counting words", start)
+        progress("counting words", start, len(corpus))
         words = " ".join(corpus.texts[2 * start : 2 * (start + _BLOCK)][side::2]).split()
         total += len(words)
         distinct = np.union1d(distinct, np.asarray(array("q", map(hash, set(words)))))

@@ -87,7 +87,8 @@ def _advice(found: Inspection, command: str) -> str:
     if not found.removable:
         return "Nothing to remove."
     share = _percent(found.removable / found.lines)
-    return f"`{command}` removes {found.removable:,} of {found.lines:,} lines ({share})."
+    least = "at least " if found.is_sample else ""
+    return f"`{command}` removes {least}{found.removable:,} of {found.lines:,} lines ({share})."
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
+from regard.data.arrow_tables import TABLE_SUFFIXES, data_files, read_arrow_pairs, table_languages
 from regard.data.data_file import BadLine, DataFile, without_compression
 from regard.data.translation_memory import memory_languages, read_translation_memory
 from regard.errors import UserError
@@ -147,17 +148,20 @@ READERS: dict[str, Callable[[DataFile, Languages], Iterator[RawPair]]] = {
     ".xlf": read_translation_memory,
     ".xliff": read_translation_memory,
     ".zip": _zip_pairs,
+    **dict.fromkeys(TABLE_SUFFIXES, read_arrow_pairs),
 }
 """Formats of a single file, by suffix"""
 
 
 def is_pair_file(path: Path) -> bool:
-    """Return whether a file of that name holds both sides."""
-    return without_compression(path).suffix.lower() in READERS
+    """Return whether a file of that name, or a folder, holds both sides."""
+    return without_compression(path).suffix.lower() in READERS or path.is_dir()
 
 
 def named_languages(path: Path) -> tuple[str, str] | None:
     """Return the language codes that a file of pairs contains, such as ("en", "fr"); None: it contains none."""
+    if path.is_dir():
+        path = data_files(path)[0]
     if not path.is_file():  # a pipe can be read only once
         return None
     file, found = DataFile(path), None
@@ -168,6 +172,8 @@ def named_languages(path: Path) -> tuple[str, str] | None:
             with zipfile.ZipFile(path) as archive:
                 found = _find_members(archive.namelist(), path, None)
             found = found[0].rpartition(".")[2], found[1].rpartition(".")[2]
+        case suffix if suffix in TABLE_SUFFIXES:
+            found = table_languages(path)
         case ".jsonl":
             with suppress(ValueError, KeyError, TypeError, RecursionError, StopIteration):
                 first, second = tuple(json.loads(next(file.lines()))["translation"])[:2]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.arrow_tables import data_files
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint, without_compression
 from regard.data.pair_readers import READERS, RawPair, aligned_lines
@@ -33,6 +34,7 @@ _BLOCK = 64  # pairs looked at together: if nothing is wrong with any of them, t
 class Corpus:
     """The files of a parallel corpus: two paths, or one; `langs` are the two sides if that has more or names them.
 
+    A single path may be a folder of Parquet files, or one that `save_to_disk` of the library `datasets` wrote.
     A pipe is read like a file; a single one without a suffix, as from `<(…)` in a shell, is a TSV.
     """
 
@@ -45,22 +47,27 @@ class Corpus:
     def __post_init__(self) -> None:
         if len(self.paths) not in (1, 2):
             raise UserError(f"expected one or two data files, got {len(self.paths)}")
-        for path in self.paths:
+        for path in self.data_paths:
             check_input_file(path)
         if len(self.paths) == 1 and self.format not in READERS:
             raise UserError(f"{self.paths[0]}: give two line-aligned files, or one that ends in {', '.join(READERS)}")
+
+    @property
+    def data_paths(self) -> list[Path]:
+        """The files to read: a folder has several"""
+        return data_files(self.paths[0]) if len(self.paths) == 1 else list(self.paths)
 
     @property
     def format(self) -> str:
         """The suffix of the only file; empty for two files, whose names do not matter"""
         if len(self.paths) == 2:
             return ""
-        suffix = without_compression(self.paths[0]).suffix.lower()
+        suffix = without_compression(self.data_paths[0]).suffix.lower()
         return ".tsv" if not suffix and self.paths[0].is_fifo() else suffix
 
     def read(self, progress: ReadingProgress = no_progress, on_bad_pair: "OnBadPair | None" = None) -> "ParsedCorpus":
         """Read, hash and clean the files in one pass. `on_bad_pair` is called with each pair that cannot be used."""
-        files = [DataFile(path) for path in self.paths]
+        files = [DataFile(path) for path in self.data_paths]
         report, texts, lines, table = CorpusReport(), TextSpool(), array("q"), PairTableBuilder()
         raw_pairs = self._raw_pairs(files)
         while block := list(islice(raw_pairs, _BLOCK)):
@@ -113,9 +120,10 @@ class Corpus:
         return texts
 
     def _raw_pairs(self, files: list[DataFile]) -> Iterator[RawPair]:
-        if len(files) == 2:
+        if len(self.paths) == 2:
             return aligned_lines(*files)
-        return READERS[self.format](files[0], self.langs)
+        reader = READERS[self.format]
+        return chain.from_iterable(reader(file, self.langs) for file in files)
 
     def _clean_side(self, raw: "bytes | str | BadLine", report: CorpusReport) -> "str | BadLine":
         if isinstance(raw, bytes):

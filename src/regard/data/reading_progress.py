@@ -1,10 +1,12 @@
 """How far a long reading of data is: a function that readers call now and then."""
 
-from collections.abc import Callable
-
-ReadingProgress = Callable[[str, int], None]
-"""Called with what is being done and how many pairs are done"""
+from typing import Protocol
 
 
-def no_progress(activity: str, n_pairs: int) -> None:
+class ReadingProgress(Protocol):
+    def __call__(self, activity: str, n_pairs: int, total: int | None = None) -> None:
+        """Show what is being done and how many pairs are done, of how many if that is known."""
+
+
+def no_progress(activity: str, n_pairs: int, total: int | None = None) -> None:
     """Show nothing."""

@@ -35,14 +35,17 @@ class SideLabels:
         order = np.argsort(-counts, kind="stable")
         return [(self.names[i], float(counts[i] / counts.sum())) for i in order.tolist() if counts[i]]
 
+    def is_mixed(self, side: int) -> bool:
+        """Return whether a side has labels of which none is the usual one."""
+        return bool(shares := self.shares(side)) and shares[0][1] < _USUAL_SHARE
+
     def unusual(self) -> NDArray[np.bool_]:
         """Return which pairs have a side with another label than the usual one [n]; none if no label is usual."""
         result = np.zeros(len(self.ids), dtype=np.bool_)
         for side in (0, 1):
-            match self.shares(side):
-                case [(name, share), *_] if share >= _USUAL_SHARE:
-                    ids = self.ids[:, side]
-                    result |= (ids != 0) & (ids != self.names.index(name))
+            if (shares := self.shares(side)) and not self.is_mixed(side):
+                ids = self.ids[:, side]
+                result |= (ids != 0) & (ids != self.names.index(shares[0][0]))
         return result
 
 
@@ -59,7 +62,7 @@ def label_sides(
     for row, text in _texts_of_every(texts, every):
         ids[row] = numbers.setdefault(label(text), min(len(numbers), 255))
         if row % (_BLOCK * every) == 0:
-            progress(activity, row // 2)
+            progress(activity, row // 2, len(texts) // 2)
     return SideLabels(np.asarray(ids, np.uint8).reshape(-1, 2), tuple(islice(numbers, 256)))
 
 

@@ -22,10 +22,11 @@ from regard.text.vocab import PAD
 from regard.text.words import WordFinder
 
 _MAX_DIGITS = 6  # no sentence has a million words
+_NO_WORD_HAS = 10**_MAX_DIGITS  # an index that is too large for any word
 _BLOCK = 256  # lines that are parsed at once if all are well formed
 _WELL_FORMED = re.compile(rb"(?:\s|\d{1,6}[-?]\d{1,6}(?=\s))*+")
 Links = set[tuple[int, int]]
-"""(source word, target word), counted from 0"""
+"""(source word, target word), counted from 0 over the units of `regard.text.units`"""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,11 @@ class AlignmentGuide:
         """
         src_words, tgt_words = _words(self._finders[0], src, shape[0::2]), _words(self._finders[1], tgt, shape[:2])
         links = Ragged.gather(self.links, self.ends, rows)
-        pairs, (i, j) = np.repeat(np.arange(len(rows)), links.lengths), links.ids.T
+        pairs = np.repeat(np.arange(len(rows)), links.lengths)
+        i, j = (
+            _word_of_unit(find, side, pairs, units)
+            for find, side, units in zip(self._finders, (src, tgt), links.ids.T, strict=True)
+        )
         inside = (i <= src_words.max(1)[pairs]) & (j <= tgt_words.max(1)[pairs])
         # The last row and column are for tokens outside words, whose index is −1, and stay zero.
         linked = np.zeros((shape[0], tgt_words.max() + 2, src_words.max() + 2), dtype=np.float32)
@@ -126,6 +131,19 @@ class AlignmentGuide:
     def _finders(self) -> tuple[WordFinder, WordFinder]:
         src = WordFinder(self.tokenizers.src)
         return src, src if self.tokenizers.joint else WordFinder(self.tokenizers.tgt)
+
+
+def _word_of_unit(
+    find: WordFinder, side: Ragged, texts: NDArray[np.int64], units: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return the word of each unit, of which units[k] belongs to texts[k]; one that does not exist is in no text."""
+    words = units.copy()
+    for text, found in find.without_spaces(side.matrix(PAD)).items():
+        word_of = np.repeat(np.arange(len(found.n_units), dtype=np.int32), found.n_units)
+        of_text = texts == text
+        exists = units[of_text] < len(word_of)
+        words[of_text] = np.where(exists, np.append(word_of, 0)[np.minimum(units[of_text], len(word_of))], _NO_WORD_HAS)
+    return words
 
 
 def _words(find: WordFinder, side: Ragged, shape: tuple[int, ...]) -> NDArray[np.int64]:

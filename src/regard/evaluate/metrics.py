@@ -10,8 +10,11 @@ from sacrebleu.metrics.ter import TER
 
 from regard.errors import UserError
 from regard.evaluate.corpus_statistics import CorpusStatistics, Interval
+from regard.text.units import length_unit
 
 BLEU_TOKENIZERS = ("13a", "intl", "char", "none", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200")
+
+_WORDS_AT_SPACES = ("13a", "intl", "none")
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,15 @@ class ScoreOptions:
     def __post_init__(self) -> None:
         if self.tokenize not in BLEU_TOKENIZERS:
             raise UserError(f"--tokenize {self.tokenize}: choose one of {', '.join(BLEU_TOKENIZERS)}")
+
+    def problems_with(self, references: Sequence[str]) -> list[str]:
+        """Return what makes scores against these references useless: words are counted that have no spaces between."""
+        if self.tokenize not in _WORDS_AT_SPACES or length_unit(references) == "words":
+            return []
+        return [
+            f"the references have no spaces between words, so BLEU with --tokenize {self.tokenize} and TER compare "
+            "whole sentences; choose --tokenize char, zh, ja-mecab, spm or flores200, or read chrF"
+        ]
 
     def metrics(self) -> dict[str, Any]:
         """Return the sacreBLEU metrics by name."""

@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.arrow_tables import data_files
 from regard.data.corpus_report import CorpusReport
 from regard.data.data_file import read_lines
 from regard.data.pair_readers import named_languages
@@ -40,7 +41,7 @@ def read_test_files(paths: Sequence[Path], languages: tuple[str, str] | None) ->
     if len(paths) != 1:
         raise UserError(f"got {len(paths)} test files; give SRC and REF, or one file of pairs")
     [path] = paths
-    check_input_file(path)
+    data_files(path)
     named = named_languages(path)
     with closing(Corpus((path,), languages if named else None).read()) as corpus:
         pairs, report = list(corpus), corpus.report

@@ -52,7 +52,7 @@ def explain_translation_on_model(model_input: ModelInput) -> Explanation:
         raise UserError("the model returned an empty translation; try another sentence")
     with_specials, words = record.mean().merge_words(specials=True), record.mean().merge_words()
     source, target = unique_labels(with_specials.source_tokens), unique_labels(with_specials.target_tokens)
-    links = sorted(Aligner()(record), key=lambda link: link[1])
+    links = sorted(Aligner().word_links(record), key=lambda link: link[1])
     n_layers, n_heads = record.cross.shape[:2]
     tokens = [(" ".join(tokens[:-1]),) for tokens in (record.source_tokens, record.target_tokens)]  # without EOS
     return Explanation(

@@ -1,7 +1,7 @@
 """Translation: the result of translating a text, and of the sentences of a text put together."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from regard.models.record import AttentionRecord
@@ -9,7 +9,7 @@ from regard.pipelines.length_limit import TooLong
 from regard.text.fitted_text import FittedText
 from regard.text.html_table import score_table_html, sentence_pair_html, word_links_html
 from regard.text.sentences import SplitText
-from regard.text.units import unit_spans
+from regard.text.units import split_units, unit_spans
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ class Translation:
         text = "" if problem else split.join([sentence.text for sentence in sentences])
         if len(sentences) == 1 and not "".join(split.gaps).strip():
             [only] = sentences
-            return replace(only, source=source, hypotheses=(replace(only.hypotheses[0], text=text),))
+            return replace(
+                only, source=source, hypotheses=(replace(only.hypotheses[0], text=text), *only.hypotheses[1:])
+            )
         return cls(
             source,
             tuple(token for sentence in sentences for token in sentence.source_tokens),
@@ -96,6 +98,15 @@ class Translation:
             tuple(dict.fromkeys(word for sentence in sentences for word in sentence.unknown)),
             sentences=tuple(sentences),
         )
+
+    def placed_sentences(self) -> "Iterator[tuple[Translation, int, int]]":
+        """Yield the sentences, and how many words precede each of them in the source and in the translation."""
+        source_start = text_start = 0
+        for sentence in self.sentences or (self,):
+            source_start = self.source.find(sentence.source, source_start)
+            text_start = self.text.find(sentence.text, text_start)
+            yield sentence, len(unit_spans(self.source[:source_start])), len(unit_spans(self.text[:text_start]))
+            source_start, text_start = source_start + len(sentence.source), text_start + len(sentence.text)
 
     def _repr_html_(self) -> str:
         """Show source and translation in a notebook, with score, alignment and mean attention if requested."""
@@ -106,8 +117,8 @@ class Translation:
             rows = [(f"{h.score:.3f}", h.text) for h in self.hypotheses]
             parts.append(score_table_html(("score", "translation"), rows))
         if self.attention is not None:
-            words = self.attention.merge_words()
-            links = [(words.source_tokens[i], words.target_tokens[j]) for i, j in self.alignment or ()]
+            source, target = split_units(self.source), split_units(self.text)
+            links = [(source[i], target[j]) for i, j in self.alignment or () if i < len(source) and j < len(target)]
             parts += [word_links_html(links) if links else "", "<div>mean of all layers and heads:</div>"]
             parts.append(self.attention.mean()._repr_html_())
         return "".join(parts)

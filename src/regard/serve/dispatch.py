@@ -8,6 +8,7 @@ from typing import Generic
 from fastapi import Request
 
 from regard.pipelines.base import Pipeline
+from regard.pipelines.translator import Translator
 from regard.serve.batch_queue import Job, JobQueue, R
 from regard.serve.errors import ApiError
 from regard.serve.limits import Limits
@@ -65,19 +66,35 @@ class Dispatcher:
         """Refuse a text that is too long for the server or for the model."""
         self._check_length(served, text, served.pipeline.src_tokenizer)
 
+    def check_translation(self, served: ServedModel[Translator], text: str, whole: bool = False) -> None:
+        """Refuse a text to translate that is too long for the server, or has a sentence too long for the model."""
+        if whole:
+            self.check_text(served, text)
+            return
+        translator, most = served.pipeline, self.limits.tokens
+        self._check_chars(text)
+        lengths = [len(ids) for ids in translator.src_tokenizer.encode(translator.split(text).sentences)]
+        if sum(lengths) > most:
+            raise ApiError(413, "Content too large", f"a text may have {most:,} tokens")
+        if max(lengths, default=0) > (most := translator.length_limit().tokens):
+            raise ApiError(413, "Content too large", f"a sentence may have {most:,} tokens")
+
     def check_prefix(self, served: ServedModel[Pipeline], prefix: str) -> None:
         """Refuse a start of the output that is too long."""
         self._check_length(served, prefix, served.pipeline.tgt_tokenizer)
 
     def _check_length(self, served: ServedModel[Pipeline], text: str, tokenizer: Tokenizer) -> None:
-        if len(text) > self.limits.chars:
-            raise ApiError(413, "Content too large", f"a text may have {self.limits.chars:,} characters")
+        self._check_chars(text)
         most = self.limits.tokens
         # Of a text that is too long for the model, a language model reads the end and a classifier the beginning.
         if served.pipeline.noun == "translator":
             most = min(most, served.pipeline.length_limit().tokens)
         if text and len(tokenizer.encode([text])[0]) > most:
             raise ApiError(413, "Content too large", f"a text may have {most:,} tokens")
+
+    def _check_chars(self, text: str) -> None:
+        if len(text) > self.limits.chars:
+            raise ApiError(413, "Content too large", f"a text may have {self.limits.chars:,} characters")
 
     async def run(self, request: Request, jobs: Sequence[Job[R]]) -> list[R]:
         """Return the results of jobs that run a model."""

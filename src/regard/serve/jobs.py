@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from regard.search.protocols import SearchStep
 from regard.search.search_tree import SearchTree
 from regard.serve.batch_queue import QueuedJob
 from regard.serve.registry import ServedModel
+from regard.text.sentences import SplitText
 
 _CANCEL_INTERVAL = 4  # steps after which a search may notice that it is cancelled
 
@@ -24,13 +26,15 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """Translates one text. Texts with the same model and settings are translated in one batch."""
+    """Translates one text, sentence by sentence. Texts with the same model and settings are translated in one batch."""
 
     served: ServedModel[Translator]
     text: str
     config: DecodeConfig
     prefix: str = ""
     attention: bool = False
+    whole: bool = False
+    """Whether the text is translated as one sentence; so is one with a prefix or several hypotheses"""
     report: Report | None = field(default=None, compare=False)
     """Called with the best hypothesis after every step"""
 
@@ -42,39 +46,69 @@ class TranslationJob:
     def size(self) -> int:
         return len(self.text)
 
+    def split(self) -> SplitText:
+        """Return the sentences of the text."""
+        if self.whole or self.prefix or self.config.n_best > 1:
+            return SplitText.whole(self.text)
+        return self.served.pipeline.split(self.text)
+
     def run(self, batch: Sequence[QueuedJob]) -> list[Translation | None]:
         jobs: list[TranslationJob] = [queued.job for queued in batch]
-        observer = BatchObserver(batch, self.served.pipeline, self.config.beam)
-        translations = self.served.pipeline.translate(
-            [job.text for job in jobs],
-            attention=self.attention,
-            prefixes=[job.prefix for job in jobs] if self.prefix else None,
-            observer=observer,
-            **self.config.model_dump(),
+        splits = [job.split() for job in jobs]
+        observer = BatchObserver(batch, splits, self.served.pipeline, self.config.beam)
+        prefixes = [job.prefix for job in jobs] if self.prefix else None  # then each text is one sentence
+        translations = iter(
+            self.served.pipeline.translate(
+                [sentence for split in splits for sentence in split.sentences],
+                attention=self.attention,
+                prefixes=prefixes,
+                observer=observer,
+                **self.config.model_dump(),
+            )
         )
-        return [None if i in observer.stopped else translation for i, translation in enumerate(translations)]
+        merged = [
+            Translation.merge(job.text, split, list(islice(translations, len(split.sentences))))
+            for job, split in zip(jobs, splits, strict=True)
+        ]
+        return [None if i in observer.stopped else translation for i, translation in enumerate(merged)]
 
 
 class BatchObserver:
-    """Reports the best hypothesis of each sentence, and stops the search of sentences that are cancelled."""
+    """Reports the best translation of each text so far, and stops the search for texts that are cancelled."""
 
-    def __init__(self, batch: Sequence[QueuedJob], translator: Translator, beam: int) -> None:
+    def __init__(
+        self, batch: Sequence[QueuedJob], splits: Sequence[SplitText], translator: Translator, beam: int
+    ) -> None:
         self.batch = batch
+        self.splits = splits
         self.tokenizer = translator.tgt_tokenizer
+        self.text_of = [i for i, split in enumerate(splits) for _ in split.sentences]
+        """The number of each sentence's text"""
         self.stopped: set[int] = set()
-        self.trees = {i: SearchTree(beam, alpha=0.0) for i, queued in enumerate(batch) if queued.job.report}
+        """Numbers of texts"""
+        reported = [n for n, i in enumerate(self.text_of) if batch[i].job.report]
+        self.trees = {n: SearchTree(beam, alpha=0.0) for n in reported}
+        self.outputs = dict.fromkeys(reported, "")
         self.interval = 1 if self.trees else _CANCEL_INTERVAL
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         sentences = step.sentences.tolist()
-        for row, i in enumerate(sentences):
-            if (tree := self.trees.get(i)) is not None:
+        for row, n in enumerate(sentences):
+            if (tree := self.trees.get(n)) is not None:
                 tree.add_step(step, row)
-                if tree.best:
-                    self.batch[i].job.report(self.tokenizer.decode(tree.best))
-        cancelled = {i for i in sentences if self.batch[i].is_cancelled()}
+                self.outputs[n] = self.tokenizer.decode(tree.best) if tree.best else self.outputs[n]
+        texts = [self.text_of[n] for n in sentences]
+        for i in sorted({i for i, n in zip(texts, sentences, strict=True) if n in self.trees}):
+            self._report(i)
+        cancelled = {i for i in texts if self.batch[i].is_cancelled()}
         self.stopped |= cancelled
-        return torch.tensor([i in cancelled for i in sentences], device=step.ids.device) if cancelled else None
+        return torch.tensor([i in cancelled for i in texts], device=step.ids.device) if cancelled else None
+
+    def _report(self, i: int) -> None:
+        """Report what there is of the translation of text i."""
+        outputs = [self.outputs[n] for n, text in enumerate(self.text_of) if text == i]
+        if any(outputs):
+            self.batch[i].job.report(self.splits[i].join(outputs).strip())
 
 
 class Continuation(NamedTuple):

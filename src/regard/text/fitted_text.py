@@ -73,13 +73,13 @@ class FittedText:
 
     @property
     def n_before(self) -> int:
-        """Number of words in `before`"""
-        return len(self.before.split()) if self.before.endswith(" ") else 0
+        """Number of words that `before` adds, as alignments count them"""
+        return len(unit_spans(self.before + self.text)) - len(unit_spans(self.text))
 
     @property
     def n_after(self) -> int:
-        """Number of words in `after`"""
-        return len(self.after.split()) if self.after.startswith(" ") else 0
+        """Number of words that `after` adds"""
+        return len(unit_spans(self.text + self.after)) - len(unit_spans(self.text))
 
     def source_word(self, i: int) -> int:
         """Return the number of the source word that contains word i of `text`."""

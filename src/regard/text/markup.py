@@ -1,8 +1,10 @@
 """Tags and placeholders: take them out of a text, and put them into its translation around the corresponding words."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+
+from regard.text.units import has_spaceless_script, unit_spans
 
 _TAG = r"""</?[A-Za-z](?:"[^"]*"|'[^']*'|[^<>"'])*>|<!--.*?-->"""
 _PLACEHOLDER = r"\{\{[^{}]*\}\}|\$?\{[^{}\s]*\}|%\([A-Za-z_]\w*\)[sdif]|%\d+\$[sd]|%[sd]\b"
@@ -59,7 +61,7 @@ class TaggedText:
         """Find tags and placeholders in a text and take them out."""
         tags = list(_MARKUP.finditer(text))
         plain, offsets = _remove(text, tags)
-        words = [word.span() for word in re.finditer(r"\S+", plain)]
+        words = unit_spans(plain)
         closing_of = _match_tags([tag.group() for tag in tags])
         handled = set(closing_of.values())
         elements: list[tuple[int, int, TagElement]] = []
@@ -79,7 +81,7 @@ class TaggedText:
             handled |= set(range(i, j + 1))  # markup inside an element without words stays with it
             start, end = tag.start(), tags[j].end()
             n_before = sum(word_end <= offsets[i] for _, word_end in words)
-            left, right = (bool(c) and not c.isspace() for c in (text[max(0, start - 1) : start], text[end : end + 1]))
+            left, right = _touches(text[max(0, start - 1) : start]), _touches(text[end : end + 1])
             parents = [element for first, last, element in elements if first < i and j < last]
             standalone.append(StandaloneTag(text[start:end], n_before, left, right, parents[-1] if parents else None))
         return cls(text, plain, tuple(element for *_, element in elements), tuple(standalone))
@@ -89,22 +91,37 @@ class TaggedText:
         """A text taken as it is: anything in it that looks like markup counts as words."""
         return cls(text, text)
 
-    def restore(self, words: Sequence[str], source_words: Sequence[int]) -> str:
+    def restore(
+        self, words: Sequence[str], source_words: Sequence[int], touching: Collection[int] = frozenset()
+    ) -> str:
         """Put the markup around other words; words[j] corresponds to word source_words[j] of the plain text.
 
         Each word gets the elements around its source word, so elements stay well nested but may be split into several.
-        An element none of whose words has a counterpart is written empty rather than dropped.
+        An element none of whose words has a counterpart is written empty rather than dropped. `touching` are the words
+        that follow another one without a space.
         """
-        elements_around = [[e for e in self.elements if e.first <= source < e.end] for source in source_words]
+        elements_around = [
+            self._elements_around(source, is_mark=j in touching and not any(map(str.isalnum, word)))
+            for j, (word, source) in enumerate(zip(words, source_words, strict=True))
+        ]
         standalone_before: dict[int, list[StandaloneTag]] = {}
         for tag in (*self.standalone, *self._emptied(elements_around)):
             standalone_before.setdefault(self._insertion_point(tag.n_before, source_words), []).append(tag)
         writer = _TagWriter()
         for j, (word, elements) in enumerate(zip([*words, None], [*elements_around, []], strict=True)):
-            writer.move_to(elements, standalone_before.get(j, []))
+            is_touching = j in touching if word is not None else bool(touching)
+            writer.move_to(elements, standalone_before.get(j, []), is_touching)
             if word is not None:
                 writer.write_word(word)
         return writer.text
+
+    def _elements_around(self, source: int, is_mark: bool) -> list[TagElement]:
+        """Return the elements around a source word.
+
+        A punctuation mark that is a word by itself is outside of those that end before the source word's punctuation.
+        """
+        around = [e for e in self.elements if e.first <= source < e.end]
+        return [e for e in around if not is_mark or e.includes_punctuation or source < e.end - 1]
 
     def _emptied(self, elements_around: Sequence[Sequence[TagElement]]) -> list[StandaloneTag]:
         """Elements none of whose words has a counterpart, as empty elements inside their innermost remaining parent."""
@@ -126,7 +143,7 @@ class TaggedText:
         Before the counterpart of the next source word; else after the counterpart of the previous one; else before the
         first counterpart of a later one.
         """
-        if n_before == 0 or n_before >= len(self.plain.split()):
+        if n_before == 0 or n_before >= len(unit_spans(self.plain)):
             return 0 if n_before == 0 else len(source_words)
         of_next = [j for j, source in enumerate(source_words) if source == n_before]
         after_previous = [j + 1 for j, source in enumerate(source_words) if source == n_before - 1]
@@ -144,9 +161,15 @@ class _TagWriter:
         self.open_elements: Sequence[TagElement] = ()
         self.punctuation = ""  # of the last word; not written yet, as it may go inside or outside a closing element
         self.needs_space = False
+        self.is_touching = False  # whether the next word follows without a space
 
-    def move_to(self, elements: Sequence[TagElement], standalone: Sequence[StandaloneTag]) -> None:
-        """Go from the last word to the next one, which is inside `elements`; `standalone` is between the two."""
+    def move_to(self, elements: Sequence[TagElement], standalone: Sequence[StandaloneTag], is_touching: bool) -> None:
+        """Go from the last word to the next one, which is inside `elements`; `standalone` is between the two.
+
+        `is_touching`: there is no space between them.
+        """
+        self.is_touching = is_touching
+        self.needs_space = self.needs_space and not is_touching
         n_common = sum(1 for _ in _common_prefix(self.open_elements, elements))
         closing, opening = self.open_elements[n_common:], elements[n_common:]
         for element in reversed(closing):
@@ -174,7 +197,7 @@ class _TagWriter:
     def _write_standalone(self, tags: Sequence[StandaloneTag]) -> None:
         for tag in tags:
             self.text += (" " if self.needs_space and not tag.touches_left else "") + tag.text
-            self.needs_space = not tag.touches_right
+            self.needs_space = not tag.touches_right and not self.is_touching
 
     def _write_punctuation(self) -> None:
         self.text, self.punctuation = self.text + self.punctuation, ""
@@ -191,6 +214,11 @@ def _remove(text: str, tags: Sequence[re.Match[str]]) -> tuple[str, list[int]]:
         offsets.append(len(plain) + (separates and is_opening))
         plain += " " if separates else ""
     return plain + text[end:], offsets
+
+
+def _touches(neighbour: str) -> bool:
+    """Whether a tag touches the character next to it; a script without spaces leaves no choice."""
+    return bool(neighbour) and not neighbour.isspace() and not has_spaceless_script(neighbour)
 
 
 def _common_prefix(left: Sequence[TagElement], right: Sequence[TagElement]) -> Iterator[TagElement]:

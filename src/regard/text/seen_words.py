@@ -9,6 +9,8 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import NamedTuple
 
+from regard.text.units import UNSPACED
+
 MAX_WORDS = 200_000
 """Words that are kept, the most frequent ones"""
 _BLOCK = 1_000  # texts counted at a time
@@ -16,12 +18,6 @@ _MAX_COUNTED = 1_000_000  # different words that are counted; beyond that, the r
 _TOUCHING = re.compile(r"(?<=\S)[^\w\s]|[^\w\s](?=\S)")
 _SEPARATE_SHARE = 0.05  # of its occurrences, in which a mark that is written separately may touch another character
 _CASED_SHARE = 0.01  # of all words; a text with fewer upper-case letters is lower-cased text
-
-# Thai, Lao, Myanmar, Khmer, Hiragana, Katakana and Han are written without spaces between words.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\uff66-\uff9f\U00020000-\U0003ffff"
-)
 _LAST_MARK = 0x1F000  # there are no combining marks after this, except for selectors of variants
 
 
@@ -39,8 +35,8 @@ def split_words(text: str) -> list[str]:
 @cache
 def _word_pattern() -> re.Pattern[str]:
     marks = _ranges([c for c in range(0x300, _LAST_MARK) if unicodedata.category(chr(c))[0] == "M"])
-    letter = rf"[^\W_{_UNSPACED}]"
-    return re.compile(rf"{letter}+(?:[{marks}]+{letter}*)*|[{_UNSPACED}][{marks}]*|\S")
+    letter = rf"[^\W_{UNSPACED}]"
+    return re.compile(rf"{letter}+(?:[{marks}]+{letter}*)*|[{UNSPACED}][{marks}]*|\S")
 
 
 def _ranges(codes: Sequence[int]) -> str:

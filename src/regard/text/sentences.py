@@ -47,6 +47,11 @@ class SplitText:
             gaps.append(part[len(part.rstrip()) :])
         return cls(tuple(sentences), tuple(_OTHER_BREAKS.sub(" ", gap) for gap in gaps))
 
+    @classmethod
+    def whole(cls, text: str) -> "SplitText":
+        """Take a text as one sentence."""
+        return cls((text,), ("", ""))
+
     def join(self, translations: Sequence[str]) -> str:
         """Put the translations of the sentences in their places.
 

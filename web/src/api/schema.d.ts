@@ -979,6 +979,21 @@ export interface components {
             status: "ready" | "busy";
         };
         /**
+         * SentenceInfo
+         * @description A sentence of a text, and its translation.
+         */
+        SentenceInfo: {
+            /** Source */
+            source: string;
+            /**
+             * Read
+             * @description The sentence as the model reads it: with case and punctuation that it has seen in training
+             */
+            read: string;
+            /** Text */
+            text: string;
+        };
+        /**
          * SiteInfo
          * @description One kind of attention of a trace. Its weights have the shape [layers, heads, rows, columns].
          */
@@ -1175,10 +1190,23 @@ export interface components {
         TranslateResponse: {
             /** Model */
             model: string;
-            /** Text */
+            /**
+             * Text
+             * @description With the line breaks and spaces of the source
+             */
             text: string;
-            /** Source */
+            /**
+             * Source
+             * @description The tokens of all sentences, as the model reads them
+             */
             source: components["schemas"]["TokenInfo"][];
+            /** Sentences */
+            sentences: components["schemas"]["SentenceInfo"][];
+            /**
+             * Unknown
+             * @description Words of the source that never occurred in training
+             */
+            unknown: string[];
             /** Hypotheses */
             hypotheses: components["schemas"]["CandidateInfo"][];
             /** Ms */

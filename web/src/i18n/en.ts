@@ -27,7 +27,7 @@ export const en = {
   signIn: "Sign in",
 
   // Input
-  sentence: "Sentence",
+  sentence: "Text",
   prompt: "Prompt",
   image: "Image",
   imageHint: "Choose a file or drop one here. The file stays in your browser; only the pixels that the model uses are sent.",
@@ -50,6 +50,8 @@ export const en = {
   waitingForText: "Type a sentence and press Enter.",
   waitingForImage: "Choose an image, then press “Describe the image”.",
   emptyOutput: "(empty)",
+  shownSentence: "Sentence shown below",
+  unknownWords: (words: string) => `Not seen in training: ${words}`,
   score: "score",
   logProb: "log p",
   alternatives: "Other hypotheses",

@@ -28,7 +28,7 @@ export const fr: Texts = {
   signIn: "Se connecter",
 
   // Saisie
-  sentence: "Phrase",
+  sentence: "Texte",
   prompt: "Début du texte",
   image: "Image",
   imageHint: "Choisissez un fichier ou déposez-le ici. Le fichier reste dans votre navigateur ; seuls les pixels utilisés par le modèle sont envoyés.",
@@ -51,6 +51,8 @@ export const fr: Texts = {
   waitingForText: "Saisissez une phrase, puis appuyez sur Entrée.",
   waitingForImage: "Choisissez une image, puis cliquez sur « Décrire l’image ».",
   emptyOutput: "(vide)",
+  shownSentence: "Phrase affichée ci-dessous",
+  unknownWords: (words: string) => `Absents des données d’apprentissage\u00a0: ${words}`,
   score: "score",
   logProb: "log p",
   alternatives: "Autres hypothèses",

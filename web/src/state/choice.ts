@@ -6,6 +6,8 @@ export interface Choice {
   /** A second model for comparison, or "" */
   other: string;
   text: string;
+  /** The sentence of the text whose tokens and attention are shown */
+  sentence: number;
   /** null: the model's own setting */
   beam: number | null;
   penalty: number | null;
@@ -51,6 +53,7 @@ export const DEFAULTS: Choice = {
   model: "",
   other: "",
   text: "",
+  sentence: 0,
   beam: null,
   penalty: null,
   prefix: [],

@@ -3,7 +3,7 @@ import * as api from "../api/client";
 import type { TraceRequest } from "../api/client";
 import { canHideTokens, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
 import { Problem } from "../api/problem";
-import type { Given as ModelInput, Next, Site, SiteName, Token, Tokenized, Trace } from "../api/types";
+import type { Given as ModelInput, Next, Site, SiteName, Token, Tokenized, Trace, Translated } from "../api/types";
 import { prepareImage, type InputImage } from "../figure/inputImage";
 import { language } from "../i18n/language.svelte";
 import { pathTo } from "../maths/beamTree";
@@ -33,6 +33,10 @@ class Session {
   image = $state.raw<InputImage | null>(null);
   /** The output so far */
   outputText = $state("");
+  /** The translation of the whole text; null for other kinds of models */
+  translation = $state.raw<Translated | null>(null);
+  /** The request that `translation` answers */
+  private translated = "";
   errorMessage = $state("");
   needsAccessToken = $state(false);
 
@@ -49,6 +53,7 @@ class Session {
   readonly model = $derived(this.models.find((model) => model.id === this.choice.model) ?? null);
   readonly isGenerator = $derived(this.model !== null && isGenerator(this.model));
   readonly isCaptioner = $derived(this.model !== null && isCaptioner(this.model));
+  readonly isTranslator = $derived(this.model !== null && !this.isGenerator && !this.isCaptioner);
   readonly canHideTokens = $derived(this.model !== null && canHideTokens(this.model));
   /** The models that take the same input as the chosen one */
   readonly comparableModels = $derived(
@@ -109,7 +114,7 @@ class Session {
     const isExample = Object.values(this.examples).flat().includes(this.draft);
     const { prefix, mask, ablate } = structuredClone(DEFAULTS);
     this.draft = isExample ? (this.examples[id]?.[0] ?? this.draft) : this.draft;
-    Object.assign(this.choice, { model: id, text: this.draft, prefix, mask, ablate });
+    Object.assign(this.choice, { model: id, text: this.draft, sentence: 0, prefix, mask, ablate });
     const image = this.draftImage.value;
     if (this.isCaptioner && image) {
       if (image.size !== this.model?.picture?.size) await this.loadImage(image.file);
@@ -121,7 +126,13 @@ class Session {
   /** Submit another text. Forced and hidden tokens belonged to the old one and are dropped. */
   async submitText(text: string): Promise<void> {
     this.draft = text;
-    Object.assign(this.choice, { text, prefix: [], mask: [] });
+    Object.assign(this.choice, { text, sentence: 0, prefix: [], mask: [] });
+    await this.decode();
+  }
+
+  /** Look into another sentence of the text. */
+  async selectSentence(sentence: number): Promise<void> {
+    Object.assign(this.choice, { sentence, prefix: [], mask: [] });
     await this.decode();
   }
 
@@ -150,21 +161,38 @@ class Session {
     const { model, text } = choice;
     if (!model || !(this.isCaptioner ? this.image : text.trim())) return this.clearResults();
     if (this.isCaptioner) this.tokenized.clear();
-    else if (!(await this.tokenized.load((signal) => api.tokenize(model, text, signal), this.reportError))) return;
     const trace = await this.decoded.load(async (signal) => {
-      if (!this.isGenerator && !this.isCaptioner && !this.hasChanges) {
-        const showProgress = (output: string) => (this.outputText = output);
-        await api.translate({ model, text, ...this.searchSettings }, showProgress, signal);
-      }
+      await this.translate(signal);
+      if (!this.isCaptioner) this.tokenized.set(await api.tokenize(model, this.sentence, signal));
       return this.requestTrace(this.traceRequest(), signal);
     }, this.reportError);
     if (!trace) return;
-    this.outputText = trace.hypotheses[trace.chosen]?.text ?? "";
+    const traced = trace.hypotheses[trace.chosen]?.text ?? "";
+    this.outputText = this.hasChanges ? traced : (this.translation?.text ?? traced);
     if (choice.node) await this.showNode(choice.node, choice.step);
     else this.show(trace);
   }
 
+  /** Translate the whole text, unless that has just been done. Only translators do. */
+  private async translate(signal: AbortSignal): Promise<void> {
+    const { model, text } = this.choice;
+    const request = { model, text, ...this.searchSettings };
+    const key = this.isTranslator ? JSON.stringify(request) : "";
+    if (key === this.translated) return;
+    [this.translation, this.translated] = [null, ""];
+    if (!key) return;
+    this.translation = await api.translate(request, (output) => (this.outputText = output), signal);
+    this.translated = key;
+  }
+
+  /** The text that is looked into: a sentence as the model reads it, or the submitted text */
+  get sentence(): string {
+    const sentences = this.translation?.sentences ?? [];
+    return sentences[Math.min(this.choice.sentence, sentences.length - 1)]?.read ?? this.choice.text;
+  }
+
   private clearResults(): void {
+    [this.translation, this.translated] = [null, ""];
     for (const result of [this.tokenized, this.decoded, this.shown]) result.clear();
   }
 
@@ -194,9 +222,9 @@ class Session {
     return { ...(beam === null ? {} : { beam }), ...(penalty === null ? {} : { length_penalty: penalty }) };
   }
 
-  /** The submitted text or image */
+  /** The sentence or image that is looked into */
   get modelInput(): ModelInput {
-    return this.isCaptioner ? { pixels: this.image?.pixels } : { text: this.choice.text };
+    return this.isCaptioner ? { pixels: this.image?.pixels } : { text: this.sentence };
   }
 
   private maskAndAblation(): { mask_src?: number[]; ablate?: string[] } {

@@ -56,12 +56,12 @@ def router(dispatcher: Dispatcher) -> APIRouter:
             raise _invalid(f"at most {most} texts per request")
         served = _find_translator(translators, body.source, body.target)
         for text in body.texts:
-            dispatcher.check_text(served, text)
+            dispatcher.check_translation(served, text, whole=body.format == "html")
         is_html = body.format == "html"
         tagged = [TaggedText.parse(text) if is_html else TaggedText.untagged(text) for text in body.texts]
         plain = [html.unescape(text.plain) if is_html else text.plain for text in tagged]
         config = served.pipeline.decode_config
-        jobs = [TranslationJob(served, text, config, attention=is_html) for text in plain]
+        jobs = [TranslationJob(served, text, config, attention=is_html, whole=is_html) for text in plain]
         translations = await dispatcher.run(request, jobs)
         results = [
             _restore_tags(served.pipeline, text, translation) if is_html else translation.text

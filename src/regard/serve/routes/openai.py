@@ -76,7 +76,10 @@ class Answer(ABC):
         """A part of the text or, with a reason, the end of the stream"""
 
     async def respond(self, request: Request) -> ResponseBody | StreamingResponse:
-        self.dispatcher.check_text(self.served, self.text)
+        if (translator := self.served.narrow(Translator)) is not None:
+            self.dispatcher.check_translation(translator, self.text)
+        else:
+            self.dispatcher.check_text(self.served, self.text)
         make_job = self._job_maker()
         if self.body.stream:
             return StreamingResponse(self._events(make_job), media_type="text/event-stream")

@@ -43,9 +43,9 @@ def router(dispatcher: Dispatcher) -> APIRouter:
     async def translate(body: TranslateRequest, request: Request) -> TranslateResponse | StreamingResponse:
         """Translate a text. With `stream`, events `said` follow the search; `done` has the response."""
         served = dispatcher.find_kind(body.model, Translator)
-        dispatcher.check_text(served, body.text)
-        dispatcher.check_prefix(served, body.prefix)
         config = _decode_config(body, served.pipeline.decode_config)
+        dispatcher.check_translation(served, body.text, whole=bool(body.prefix) or config.n_best > 1)
+        dispatcher.check_prefix(served, body.prefix)
         begin = time.perf_counter()
 
         def make_job(report: Report | None = None) -> TranslationJob:

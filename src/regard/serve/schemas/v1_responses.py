@@ -19,9 +19,10 @@ from regard.serve.registry import ServedModel
 from regard.serve.schemas.base import ResponseBody
 from regard.serve.schemas.v1_requests import NextTokensRequest, SiteName
 from regard.text.bpe_merges import WordMerges, bpe_merges
+from regard.text.fitted_text import FittedText
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import EOS
-from regard.text.words import word_indices
+from regard.text.words import TokenWords
 
 _BYTES_PER_NUMBER = 4  # float32
 _AXES: dict[str, tuple[Literal["source", "target"], Literal["source", "read"]]] = {
@@ -38,8 +39,9 @@ class PieceInfo(ResponseBody):
     word: int
 
     @classmethod
-    def list_of(cls, tokens: Sequence[str]) -> "list[PieceInfo]":
-        return [cls(text=token, word=word) for token, word in zip(tokens, word_indices(tokens), strict=True)]
+    def list_of(cls, tokens: Sequence[str], first_word: int = 0) -> "list[PieceInfo]":
+        words = TokenWords.of(tokens).first_units()
+        return [cls(text=t, word=w if w < 0 else first_word + w) for t, w in zip(tokens, words, strict=True)]
 
 
 class TokenInfo(ResponseBody):
@@ -51,7 +53,8 @@ class TokenInfo(ResponseBody):
 
     @classmethod
     def list_of(cls, ids: Sequence[int], tokens: Sequence[str]) -> "list[TokenInfo]":
-        return [cls(id=i, text=t, word=w) for i, t, w in zip(ids, tokens, word_indices(tokens), strict=True)]
+        words = TokenWords.of(tokens).first_units()
+        return [cls(id=i, text=t, word=w) for i, t, w in zip(ids, tokens, words, strict=True)]
 
     @classmethod
     def encode(cls, tokenizer: Tokenizer, ids: Sequence[int]) -> "list[TokenInfo]":
@@ -100,9 +103,8 @@ class CandidateInfo(ResponseBody):
     """(source word, target word) pairs; null if the response is streamed"""
 
     @classmethod
-    def of(cls, candidate: Candidate) -> "CandidateInfo":
+    def of(cls, candidate: Candidate, pieces: list[PieceInfo]) -> "CandidateInfo":
         links = None if candidate.alignment is None else list(candidate.alignment)
-        pieces = PieceInfo.list_of(candidate.tokens)
         return cls(
             text=candidate.text,
             score=candidate.score,
@@ -112,22 +114,54 @@ class CandidateInfo(ResponseBody):
         )
 
 
+class SentenceInfo(ResponseBody):
+    """A sentence of a text, and its translation."""
+
+    source: str
+    read: str
+    """The sentence as the model reads it: with case and punctuation that it has seen in training"""
+    text: str
+
+    @classmethod
+    def list_of(cls, translation: Translation) -> "list[SentenceInfo]":
+        """Return the sentences of a translation; those without words are left out."""
+        return [
+            cls(source=part.source, read=part.fitted.text, text=part.text)
+            for part in translation.sentences or (translation,)
+            if part.fitted is not None
+        ]
+
+
 class TranslateResponse(ResponseBody):
     model: str
     text: str
+    """With the line breaks and spaces of the source"""
     source: list[TokenInfo]
+    """The tokens of all sentences, as the model reads them"""
+    sentences: list[SentenceInfo]
+    unknown: list[str]
+    """Words of the source that never occurred in training"""
     hypotheses: list[CandidateInfo]
     ms: float
 
     @classmethod
     def of(cls, served: ServedModel[Pipeline], translation: Translation, seconds: float) -> "TranslateResponse":
         tokenizer = served.pipeline.src_tokenizer
-        [ids] = tokenizer.encode([served.pipeline.clean(translation.source)])
+        source, pieces = list[TokenInfo](), list[PieceInfo]()
+        for sentence, n_source, n_target in translation.placed_sentences():
+            fitted = sentence.fitted or FittedText("")
+            for token in TokenInfo.encode(tokenizer, tokenizer.encode([fitted.text])[0]):
+                word = token.word if token.word < 0 else n_source + fitted.source_word(token.word)
+                source.append(token.model_copy(update={"word": word}))
+            pieces += PieceInfo.list_of(sentence.tokens, n_target + fitted.n_before)
+        others = [CandidateInfo.of(other, PieceInfo.list_of(other.tokens)) for other in translation.hypotheses[1:]]
         return cls(
             model=served.name,
             text=translation.text,
-            source=TokenInfo.encode(tokenizer, ids),
-            hypotheses=[CandidateInfo.of(candidate) for candidate in translation.hypotheses],
+            source=source,
+            sentences=SentenceInfo.list_of(translation),
+            unknown=list(translation.unknown),
+            hypotheses=[CandidateInfo.of(translation.hypotheses[0], pieces), *others],
             ms=1000 * seconds,
         )
 

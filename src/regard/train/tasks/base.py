@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
+from regard.data.arrow_tables import data_files
 from regard.data.batch_order import Batches
 from regard.errors import UserError
 from regard.evaluate.validation import Validator
@@ -36,8 +37,10 @@ class TrainingFiles:
     """Word alignments of the training pairs, one line per pair"""
 
     def __post_init__(self) -> None:
-        for path in (*self.train, *(self.valid or ()), *([self.alignments] if self.alignments else ())):
-            check_input_file(path)
+        for path in (*self.train, *(self.valid or ())):
+            data_files(path)
+        if self.alignments:
+            check_input_file(self.alignments)
 
 
 class TaskData(NamedTuple):
