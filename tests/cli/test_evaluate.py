@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import environment, regard, toy_files
+from tests.cli.command import environment, failed_in_one_line, regard, toy_files
 
 
 def test_scores_and_signatures_equal_those_of_sacrebleu(
@@ -75,6 +75,9 @@ def test_one_file_of_pairs_and_a_metric_of_another_program(
     assert 0.5 < from_files["scores"]["same"]["score"] <= 1.0
     text = regard("evaluate", toy_run, pairs, *options[:2]).stdout
     assert "same" in text and str(program) in text
+    failed = regard("evaluate", toy_run, pairs, "--metric-command", "false", "--output", tmp_path / "kept")
+    assert "false: failed with exit code 1" in failed_in_one_line(failed)
+    assert len((tmp_path / "kept").read_text().splitlines()) == 60, "the translations are not lost"
 
 
 def test_a_source_that_is_too_long_is_named(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
@@ -97,7 +100,7 @@ def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable
         ([empty, empty], "empty"),
         ([short, short, short], "3 test files"),
         ([short], "give two line-aligned files, or one that ends in .tsv"),
-        ([short, short, "--metric-command", "no-such-metric"], "no-such-metric: cannot be started"),
+        ([short, short, "--metric-command", "no-such-metric"], "no-such-metric: there is no such program"),
         ([short, short, "--tokenize", "14a"], "13a"),
         ([short, short, "--output", tmp_path / "no" / "file"], "no folder"),
         ([short, short, "--output", "/"], "is a folder"),

@@ -10,6 +10,7 @@ import torch
 
 from regard.data import word_alignments
 from regard.data.data_file import DataFile
+from regard.data.pair_rules import FilterConfig
 from regard.data.parallel_corpus import Corpus
 from regard.data.word_alignments import AlignmentGuide, read_alignments
 from regard.errors import UserError
@@ -60,15 +61,15 @@ def test_without_spaces_links_are_counted_in_characters() -> None:
 
 
 def test_alignments_of_lines_that_are_left_out_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("x\n\ny y\n")
-    (tmp_path / "b").write_text("u\nv\nw w\n")
-    (tmp_path / "links").write_text("0-0\n5-5\n1-0 0-1\n")
-    corpus = Corpus((tmp_path / "a", tmp_path / "b")).read()
+    (tmp_path / "a").write_text("x\n\nx\ny y\n")
+    (tmp_path / "b").write_text("u\nv\nu\nw w\n")
+    (tmp_path / "links").write_text("0-0\n5-5\n6-6\n1-0 0-1\n")
+    corpus = Corpus((tmp_path / "a", tmp_path / "b"), filter=FilterConfig()).read()
     pair = TokenizerPair(Pieces(), Pieces())  # type: ignore[arg-type]
     opened = AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
     assert opened.ends.tolist() == [0, 1, 3] and opened.links.tolist() == [[0, 0], [1, 0], [0, 1]]
     (tmp_path / "links").write_text("0-0\n1-0 0-1\n")
-    with pytest.raises(UserError, match="2 lines for 3 pairs"):
+    with pytest.raises(UserError, match="2 lines for 4 pairs"):
         AlignmentGuide.open(tmp_path / "links", corpus, np.array([0, 1]), pair)
 
 

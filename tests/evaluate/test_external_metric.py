@@ -61,13 +61,19 @@ def test_a_program_that_fails_gives_one_line(metric: Callable[[str], ExternalMet
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_commands_that_cannot_be_run_are_refused() -> None:
-    with pytest.raises(UserError, match="no-such-program: cannot be started"):
-        ExternalMetric.parse("no-such-program --x=1").sentence_scores(["a"], ["a"], ["a"])
-    with pytest.raises(UserError, match="not a command"):
-        ExternalMetric.parse("x 'y")
-    with pytest.raises(UserError, match="give a command"):
-        ExternalMetric.parse("name=")
-    with pytest.raises(UserError, match="two metrics are called a"):
-        parse_metrics(["a x", "b=a x", "/bin/a y"])
-    assert [m.name for m in parse_metrics(["/bin/a x", "comet-22=b --c=d"])] == ["a", "comet-22"]
+def test_commands_that_cannot_be_run_are_refused(tmp_path: Path) -> None:
+    for text, message in (
+        ("no-such-program --x=1", "no-such-program: there is no such program"),
+        ("x 'y", "not a command"),
+        ("name=", "give a command"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ExternalMetric.parse(text)
+    with pytest.raises(UserError, match="two metrics are called sh"):
+        parse_metrics(["sh x", "b=sh x", "/bin/sh y"])
+    assert [m.name for m in parse_metrics(["/bin/sh x", "comet-22=sh --c=d"])] == ["sh", "comet-22"]
+    program = tmp_path / "empty"
+    program.write_text("")
+    program.chmod(0o755)
+    with pytest.raises(UserError, match="empty: cannot be started"):
+        ExternalMetric.parse(str(program)).sentence_scores(["a"], ["a"], ["a"])

@@ -17,7 +17,7 @@ from regard.cli.options import (
     ModelDirArgument,
     TokenizeOption,
 )
-from regard.cli.output import print_line, print_warning
+from regard.cli.output import ProgressLine, print_line, print_warning
 from regard.cli.pipeline import limit_sources, load_any, load_translator
 from regard.errors import UserError
 from regard.paths import check_output_file
@@ -159,18 +159,20 @@ class _TranslatorEvaluation:
         for problem in (*problems, *self.options.problems_with(test_set.references)):
             print_warning(problem)
         alignment_scores = _score_alignment(self.translator, test_set, alignments) if alignments else None
-        evaluation = run_evaluation(
-            self.translator,
-            test_set,
-            self.options,
-            baseline=self.baseline,
-            paired=self.paired,
-            tags=read_tags(tags, len(test_set.sources)) if tags else (),
-            metrics=self.metrics,
-            decode=self.decode,
-        )
+        with ProgressLine() as progress:
+            evaluation = run_evaluation(
+                self.translator,
+                test_set,
+                self.options,
+                baseline=self.baseline,
+                paired=self.paired,
+                tags=read_tags(tags, len(test_set.sources)) if tags else (),
+                decode=self.decode,
+                progress=progress,
+            )
         if output:
             write_atomically(output, "".join(line + "\n" for line in evaluation.hypotheses).encode())
+        evaluation = evaluation.with_metrics(self.metrics, test_set)  # last, so that a failure does not cost --output
         if as_json:
             tree = evaluation.to_json() | ({"alignment": alignment_scores.to_json()} if alignment_scores else {})
             return json.dumps(tree, ensure_ascii=False, indent=2)

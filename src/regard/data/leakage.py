@@ -1,9 +1,12 @@
 """Test or validation data that also occur in the training data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from regard.data.pair_table import PairTable
 from regard.data.parallel_corpus import ParsedCorpus
 
 
@@ -37,7 +40,16 @@ class Leakage:
 
 def find_leakage(held_out: ParsedCorpus, train: ParsedCorpus, n_lines: int = 1) -> Leakage:
     """Return what the corpora have in common, with the first `n_lines` lines of the held-out one."""
-    sources = np.isin(held_out.table.sources, train.table.sources)
-    pairs = np.isin(held_out.table.pairs, train.table.pairs)
-    lines = tuple(held_out.lines[row] for row in np.flatnonzero(sources)[:n_lines].tolist())
-    return Leakage(len(held_out), int(sources.sum()), int(pairs.sum()), lines)
+    return _compare(held_out.table, train.table, held_out.lines, n_lines)
+
+
+def find_leakage_within(corpus: ParsedCorpus, held_out: NDArray[np.int64], train: NDArray[np.int64]) -> Leakage:
+    """Return what rows of a corpus that are held out have in common with those that are trained on."""
+    lines = [corpus.lines[row] for row in held_out.tolist()]
+    return _compare(corpus.table.select(held_out), corpus.table.select(train), lines, 1)
+
+
+def _compare(held_out: PairTable, train: PairTable, lines: Sequence[int], n_lines: int) -> Leakage:
+    sources, pairs = np.isin(held_out.sources, train.sources), np.isin(held_out.pairs, train.pairs)
+    first = tuple(lines[row] for row in np.flatnonzero(sources)[:n_lines].tolist())
+    return Leakage(len(held_out), int(sources.sum()), int(pairs.sum()), first)

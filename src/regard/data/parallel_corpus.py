@@ -77,7 +77,7 @@ class Corpus:
             table.extend(sides)
         options = f"{self.format} {self.langs} {self.max_chars}"
         if self.filter:
-            options += f" {self.filter.model_dump_json()}"
+            options += f" {self.filter.rules}"
         name = " + ".join(path.name for path in self.paths)
         corpus = ParsedCorpus(name, texts, lines, table.table(), report, fingerprint(files, options))
         return corpus.filtered(self.filter) if self.filter else corpus

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class ExternalMetric:
             raise UserError(f"--metric-command {text}: not a command ({error})") from None
         if not words:
             raise UserError(f"--metric-command '{text}': give a command, or NAME=COMMAND")
+        if shutil.which(words[0]) is None:
+            raise UserError(f"--metric-command {words[0]}: there is no such program; give its path")
         return cls(name or PurePath(words[0]).name, tuple(words))
 
     def score(self, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> MetricScore:
@@ -53,7 +56,7 @@ class ExternalMetric:
         try:
             done = subprocess.run(self.command, input=lines.encode(), capture_output=True)
         except OSError as error:
-            raise self._error(f"cannot be started ({error.strerror}); give the path of a program") from None
+            raise self._error(f"cannot be started ({error.strerror})") from None
         if done.returncode:
             raise self._error(f"failed with exit code {done.returncode}: {_last_line(done.stderr)}")
         printed = done.stdout.decode("utf-8", "replace").split("\n")

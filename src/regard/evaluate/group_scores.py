@@ -1,6 +1,5 @@
 """Scores of parts of a test set: sentences of similar length, and sentences with the same tag."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,5 +40,8 @@ def scores_by_length(
 
 def scores_by_tag(tags: Sequence[str], statistics: Mapping[str, CorpusStatistics]) -> list[GroupScore]:
     """Score the sentences of each tag, the most frequent tag first."""
-    names = (tag for tag, _ in Counter(tags).most_common())
-    return [GroupScore.of(name, [i for i, tag in enumerate(tags) if tag == name], statistics) for name in names]
+    rows: dict[str, list[int]] = {}
+    for row, tag in enumerate(tags):
+        rows.setdefault(tag, []).append(row)
+    by_count = sorted(rows.items(), key=lambda item: -len(item[1]))
+    return [GroupScore.of(tag, rows_of_tag, statistics) for tag, rows_of_tag in by_count]

@@ -1,11 +1,12 @@
 """Evaluation of translators on a test set of sources and references."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.errors import UserError
 from regard.evaluate.correlation import Correlation
 from regard.evaluate.external_metric import ExternalMetric
@@ -38,10 +39,15 @@ class Evaluation:
     comparison: Comparison | None
     """None without a baseline"""
     hypotheses: list[str]
-    external: dict[str, MetricScore]
-    """Metrics computed by other programs; their signatures are the commands"""
     confidence: Correlation
     """Of the confidence in each translation with its chrF"""
+    external: dict[str, MetricScore] = field(default_factory=dict)
+    """Metrics that other programs have computed; their signatures are the commands"""
+
+    def with_metrics(self, metrics: Sequence[ExternalMetric], test_set: TestSet) -> "Evaluation":
+        """Add metrics that other programs compute."""
+        texts = test_set.sources, self.hypotheses, test_set.references
+        return replace(self, external={metric.name: metric.score(*texts) for metric in metrics})
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {
@@ -91,18 +97,18 @@ def evaluate(
     baseline: Translator | None = None,
     paired: PairedTestName = "bootstrap",
     tags: Sequence[str] = (),
-    metrics: Sequence[ExternalMetric] = (),
     decode: dict[str, Any] | None = None,
+    progress: ReadingProgress = no_progress,
 ) -> Evaluation:
     """Translate the test set and score it; with a baseline, test whether the difference is significant.
 
-    `tags` are any names, one per sentence, by which scores are reported too; `metrics` are further ones.
+    `tags` are any names, one per sentence, by which scores are reported too.
     """
-    translations = _translate(translator, test_set, decode or {})
+    translations = list(_translate(translator, test_set, decode or {}, progress))
     hypotheses = [translation.text for translation in translations]
     comparison = None
     if baseline:
-        others = [translation.text for translation in _translate(baseline, test_set, decode or {})]
+        others = [translation.text for translation in _translate(baseline, test_set, decode or {}, progress)]
         comparison = Comparison(paired, paired_test(paired, others, hypotheses, test_set.references, options))
     statistics = corpus_statistics(hypotheses, test_set.references, options)
     unit, by_length = scores_by_length(test_set.sources, statistics)
@@ -113,16 +119,17 @@ def evaluate(
         scores_by_tag(tags, statistics),
         comparison,
         hypotheses,
-        external={m.name: m.score(test_set.sources, hypotheses, test_set.references) for m in metrics},
-        confidence=Correlation.of(
+        Correlation.of(
             np.array([translation.confidence for translation in translations]), statistics["chrF2"].sentence_scores()
         ),
     )
 
 
-def _translate(translator: Translator, test_set: TestSet, decode: dict[str, Any]) -> list[Translation]:
-    translations = translator.translate(test_set.sources, skip_long=True, as_written=True, **decode)
-    for number, translation in enumerate(translations, start=1):
+def _translate(
+    translator: Translator, test_set: TestSet, decode: dict[str, Any], progress: ReadingProgress
+) -> Iterator[Translation]:
+    for number, translation in enumerate(translator.stream(test_set.sources, skip_long=True, **decode), start=1):
         if translation.problem:
             raise UserError(translation.problem.describe(f"line {number:,} of the sources", "--max-source"))
-    return translations
+        progress("translating", number)
+        yield translation

@@ -83,6 +83,8 @@ class Translation:
         Texts are joined, tokens, links and unknown words put one after the other, and scores added. Attention stays
         with the `sentences`. If one of them is too long, there is no translation.
         """
+        if len(sentences) == 1 and sentences[0].source == source:
+            return sentences[0]
         problem = next((sentence.problem for sentence in sentences if sentence.problem), None)
         text = "" if problem else split.join([sentence.text for sentence in sentences])
         if len(sentences) == 1 and not "".join(split.gaps).strip():

@@ -15,6 +15,7 @@ from regard.visualize.figure import new_figure, save_figure
 
 _MOST_POINTS = 5_000  # of usual pairs; more would only cover each other
 _MOST_MARKED = 2_000
+_MOST_BARS = 50
 
 
 def check_picture(path: Path) -> None:
@@ -40,15 +41,19 @@ def draw_corpus(corpus: ParsedCorpus, path: Path) -> Path:
 
 
 def _draw_lengths(axes: Any, table: PairTable) -> None:
-    limit = float(np.percentile(table.lengths, 99.5)) + 1
-    bins = np.linspace(0, limit, 51)
+    limit = int(np.percentile(table.lengths, 99.5)) + 1
+    step = -(-limit // _MOST_BARS)  # a whole number: bars that cover one length more than others would stick out
+    bins = np.arange(0, limit + step, step)
     for side, (name, color) in enumerate((("source", "tab:blue"), ("target", "tab:orange"))):
         axes.hist(table.lengths[:, side], bins=bins, histtype="step", linewidth=1.6, color=color, label=name)
-    axes.set(xlabel="characters per text", ylabel="texts", title="Lengths", xlim=(0, limit))
+    axes.set(xlabel="characters per text", ylabel="texts", title="Lengths", xlim=(0, bins[-1]))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(frameon=False)
 
 
 def _draw_pairs(axes: Any, table: PairTable) -> None:
+    from matplotlib.ticker import LogLocator
+
     extreme = RATIO(table)
     usual, marked = _sample(np.flatnonzero(~extreme), _MOST_POINTS), _sample(np.flatnonzero(extreme), _MOST_MARKED)
     axes.scatter(*table.lengths[usual].T, s=5, color="0.45", alpha=0.4, linewidths=0, label="pairs")
@@ -60,6 +65,7 @@ def _draw_pairs(axes: Any, table: PairTable) -> None:
     axes.plot(ends, ends * ratio, color="tab:green", linewidth=1.2, label=f"usual ratio {ratio:.2f}")
     axes.set(xlabel="source characters", ylabel="target characters", title="Pairs", xscale="log", yscale="log")
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:,.0f}")
         axis.set_minor_formatter("")
     axes.legend(frameon=False, loc="upper left", fontsize=8)

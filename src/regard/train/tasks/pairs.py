@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.leakage import find_leakage
+from regard.data.leakage import Leakage, find_leakage, find_leakage_within
 from regard.data.pair_rules import FilterConfig
 from regard.data.pair_store import PairStore, open_store
 from regard.data.parallel_corpus import Corpus, ParsedCorpus, SentencePair, no_usable_pair
@@ -56,15 +56,16 @@ class PairTask(Task):
         store = self._tokenise(self.train_corpus, tokenizers, "training data", log)
         if self.files.valid is not None:
             valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
-            if leakage := find_leakage(self.valid_corpus, self.train_corpus).describe("validation data"):
-                log.info(f"warning: {leakage}")
+            _warn(find_leakage(self.valid_corpus, self.train_corpus), log)
             return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
         shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(len(store))
         n_valid = min(_MAX_HELD_OUT, len(store) // 20)
         if n_valid == 0:
             raise UserError(f"{len(store)} pairs are too few to hold some out for validation; give --valid files")
         log.info(f"validation data: {n_valid:,} pairs held out of the training data")
-        return PairSplit(store, np.sort(shuffled[n_valid:]), store, np.sort(shuffled[:n_valid]))
+        train_rows, valid_rows = np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
+        _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows]), log)
+        return PairSplit(store, train_rows, store, valid_rows)
 
     def valid_texts(self, split: PairSplit, n: int | None = None) -> list[SentencePair]:
         """Return the texts of the first n validation rows; decoded ids need not be equal to them."""
@@ -77,3 +78,8 @@ class PairTask(Task):
         if not len(store):
             raise no_usable_pair(corpus.name, store.report)
         return store
+
+
+def _warn(leakage: Leakage, log: RunLog) -> None:
+    if line := leakage.describe("validation data"):
+        log.info(f"warning: {line}")
