@@ -70,7 +70,7 @@ def split_recipes(text: str) -> list[str]:
 
 
 def _contender(plan: ComparisonPlan, label: str) -> Contender:
-    name, *variations = _split_label(label)
+    name, *variations = split_label(label)
     folder = plan.out / _folder_name(label)
     shared, individual = _split_settings(plan, name, label)
     individual += variations
@@ -104,7 +104,7 @@ def _split_settings(plan: ComparisonPlan, name: str, label: str) -> tuple[list[s
     """Return the settings for all models, and those given as `NAME:key=value` for this one."""
     shared, individual = [], []
     for setting in plan.settings:
-        owners = (owner for recipe in plan.recipes for owner in (recipe, _split_label(recipe)[0]))
+        owners = (owner for recipe in plan.recipes for owner in (recipe, split_label(recipe)[0]))
         owner = next((owner for owner in owners if setting.startswith(f"{owner}:")), None)
         if owner is None:
             shared.append(setting)
@@ -113,7 +113,7 @@ def _split_settings(plan: ComparisonPlan, name: str, label: str) -> tuple[list[s
     return shared, individual
 
 
-def _split_label(label: str) -> list[str]:
+def split_label(label: str) -> list[str]:
     """Split `tiny+model.n_layers=1+train.lr=1e+0` into the recipe's name and the settings."""
     return re.split(r"\+(?=[A-Za-z_][\w.]*=)", label)
 
