@@ -47,6 +47,11 @@ def test_regions_of_other_images_are_refused() -> None:
         attention_on_regions(FixedAttention(), PAIRS, {"b.png": [(0, (0, 0, 2, 2))]})  # type: ignore[arg-type]
 
 
+def test_a_region_of_a_word_that_the_caption_does_not_have_is_refused() -> None:
+    with pytest.raises(UserError, match="a.png: a region belongs to word 3, but the caption has words 0 to 2"):
+        attention_on_regions(FixedAttention(), PAIRS, {"a.png": [(3, (0, 0, 2, 2))]})  # type: ignore[arg-type]
+
+
 def test_gold_regions_are_read_by_file_name(tmp_path: Path) -> None:
     path = tmp_path / "regions.jsonl"
     path.write_text(json.dumps({"picture": "pictures/a.png", "regions": [{"word": 1, "box": [0, 1, 2, 3]}]}) + "\n")

@@ -139,10 +139,8 @@ def _word_of_unit(
     """Return the word of each unit, of which units[k] belongs to texts[k]; one that does not exist is in no text."""
     words = units.copy()
     for text, found in find.without_spaces(side.matrix(PAD)).items():
-        word_of = np.repeat(np.arange(len(found.n_units), dtype=np.int32), found.n_units)
-        of_text = texts == text
-        exists = units[of_text] < len(word_of)
-        words[of_text] = np.where(exists, np.append(word_of, 0)[np.minimum(units[of_text], len(word_of))], _NO_WORD_HAS)
+        of_text, word_of = texts == text, np.append(found.words_of_units(), _NO_WORD_HAS)
+        words[of_text] = word_of[np.minimum(units[of_text], len(word_of) - 1)]
     return words
 
 

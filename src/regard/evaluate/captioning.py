@@ -13,12 +13,12 @@ from regard.evaluate.metrics import score_texts
 from regard.evaluate.result import TestResult
 from regard.paths import check_input_file
 from regard.pipelines.captioner import Captioner
-from regard.text.words import word_indices
+from regard.text.words import TokenWords
 
 Box = tuple[int, int, int, int]
 """(top, left, bottom, right) in pixels"""
 GoldRegions = dict[str, list[tuple[int, Box]]]
-"""Image file name → (index of a caption word, box of what it names)"""
+"""Image file name → (index of a caption word, counted as in alignments; box of what it names)"""
 
 
 def evaluate_captions(captioner: Captioner, path: Path, regions: Path | None = None) -> TestResult:
@@ -64,10 +64,15 @@ def attention_on_regions(
             continue
         record = captioner.record(image, caption)
         tokens, maps = record.target_tokens[:-1], captioner.region_weights(record)
-        words = np.asarray(word_indices(tokens))
-        for word, box in gold[image.name]:
+        words = TokenWords.of(tokens)
+        word_of_unit = words.words_of_units()
+        for unit, box in gold[image.name]:
+            if not 0 <= unit < len(word_of_unit):
+                last = len(word_of_unit) - 1
+                raise UserError(f"{image.name}: a region belongs to word {unit}, but the caption has words 0 to {last}")
+            of_word = np.asarray(words.indices) == word_of_unit[unit]
             inside = _coverage(box, captioner.size, captioner.n_regions)
-            word_maps = maps[:, :, : len(tokens)][:, :, words == word].mean(2)  # [layers, heads, rows, columns]
+            word_maps = maps[:, :, : len(tokens)][:, :, of_word].mean(2)  # [layers, heads, rows, columns]
             shares.append((word_maps * inside).sum((-2, -1)))
             areas.append(inside.mean())
     if not shares:

@@ -60,6 +60,10 @@ class TokenWords:
             last = newest
         return words
 
+    def words_of_units(self) -> NDArray[np.int64]:
+        """Return the word that each unit belongs to."""
+        return np.repeat(np.arange(len(self.n_units)), self.n_units)
+
     def first_units(self) -> list[int]:
         """Return, for each token, the first unit of its word; −1 for tokens of no word."""
         starts = np.cumsum([0, *self.n_units]).tolist()
