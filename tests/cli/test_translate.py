@@ -161,6 +161,8 @@ def test_each_line_is_split_into_sentences_and_stays_one_line(toy_run: Path) -> 
     row = json.loads(regard("translate", toy_run, "--json", "--alignment", "--text", lines[0]).stdout)
     assert row["hypotheses"][0]["text"] == "c b a! F E D?  h g" and len(row["source_tokens"]) == 8
     assert [6, 7] in row["hypotheses"][0]["alignment"]
+    marked = regard("translate", toy_run, "--markup", "--text", "1. a <b>b c!</b> <i>D E f? <u>g</u></i> h").stdout
+    assert marked.split() == ["1.", "<b>c", "b</b>", "a!", "<i>F", "e", "d</i>?", "h", "<i><u>g</u></i>"], marked
 
 
 def test_a_file_as_an_argument_is_refused_with_a_hint(toy_run: Path, error_line: Callable[..., str]) -> None:

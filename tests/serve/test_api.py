@@ -247,6 +247,9 @@ def test_texts_are_translated_sentence_by_sentence(with_words: TestClient) -> No
     assert json.loads(events.strip().split("data: ")[-1])["text"] == both["text"]
     libre = {"q": ["a b c!\n\n  D e z ", "a b c!"], "source": "src", "target": "tgt"}
     assert with_words.post("/translate", json=libre).json()["translatedText"] == [both["text"], one["text"]]
+    tagged = {"q": "<p>a b c!</p>\n<p>D e z</p>", "source": "src", "target": "tgt", "format": "html"}
+    translated = with_words.post("/translate", json=tagged).json()["translatedText"]
+    assert translated == f"<p>{one['text']}</p> <p>{two['text']}</p>"
     assert translate(" \n")["sentences"] == [] and translate("!!!")["text"] == "!!!"
 
 

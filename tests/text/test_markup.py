@@ -116,7 +116,7 @@ def test_markup_of_texts_without_spaces_is_counted_in_characters_and_adds_no_spa
     english = TaggedText.parse("she likes <b>the teacher</b>. {x}")
     assert english.restore(japanese, [0, 0, 0, 3, 3, 3, 1, 1, 3], touching) == "彼女は<b>先生が</b>好き。{x}"
     tagged = TaggedText.parse("彼女は<b>先生</b>が<br/>好き。")
-    assert tagged.plain == "彼女は先生が 好き。" and (tagged.elements[0].first, tagged.elements[0].end) == (3, 5)
+    assert tagged.plain == "彼女は先生が\n好き。" and (tagged.elements[0].first, tagged.elements[0].end) == (3, 5)
     tagged = TaggedText.parse("<i>iPhone</i>を{n}買った")
     assert tagged.restore(["bought", "an", "iPhone", "{"], [2, 2, 0, 1]) == "{n} bought an <i>iPhone</i> {"
     units = ["iPhone", "を", "買", "っ", "た"]

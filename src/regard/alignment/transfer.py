@@ -34,39 +34,78 @@ class MarkupTransfer:
         plain_lines = (text.plain for text in parsed)
         translations = translator.stream(plain_lines, attention=True, max_source=limit.option, **options)  # type: ignore[arg-type]
         for tagged, translation in zip(remaining, translations, strict=False):
-            candidates = translation.hypotheses
             if translation.problem is None:
-                candidates = tuple(self.carry_over(tagged, c, translator, translation.fitted) for c in candidates)
-            yield replace(translation, source=tagged.text, hypotheses=candidates)
+                translation = self.carry_over(tagged, translation, translator)
+            yield replace(translation, source=tagged.text)
 
     def _parse(self, line: str, max_chars: int) -> TaggedText:
         """Take the markup out of a line, unless the line is too long to be translated."""
         return TaggedText.parse(line) if self.markup and len(line) <= max_chars else TaggedText.untagged(line)
 
-    def carry_over(
-        self, tagged: TaggedText, candidate: Candidate, translator: Translator, fitted: FittedText | None = None
-    ) -> Candidate:
-        """Return a translation of the plain text, recorded with attention, with the markup put back in.
+    def carry_over(self, tagged: TaggedText, translation: Translation, translator: Translator) -> Translation:
+        """Return a translation of the plain text, recorded with attention, with the markup put back in."""
+        if translation.sentences:
+            aligned = [self._align_sentences(translation, translator)]
+        else:
+            source, fitted = split_units(tagged.plain), translation.fitted or FittedText(tagged.plain)
+            aligned = [self._align(source, candidate, translator, fitted) for candidate in translation.hypotheses]
+        candidates = zip(translation.hypotheses, aligned, strict=True)
+        return replace(translation, hypotheses=tuple(self._restore(tagged, *pair) for pair in candidates))
 
-        `fitted` is the plain text as the model read it, if that is another.
-        """
-        fitted = fitted or FittedText(tagged.plain)
-        record, source, words = candidate.attention, split_units(tagged.plain), split_units(candidate.text)
-        touching, n_words, n_source = touching_units(candidate.text), len(words), len(source)
+    def _restore(self, tagged: TaggedText, candidate: Candidate, aligned: "_AlignedWords") -> Candidate:
+        last = len(split_units(tagged.plain)) - 1
+        source_words = [min(i, last) for i in aligned.source_words]
+        if self.unknown and aligned.words:
+            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(source_words))))
+        return replace(candidate, text=tagged.restore(aligned.words, source_words, aligned.touching))
+
+    def _align_sentences(self, translation: Translation, translator: Translator) -> "_AlignedWords":
+        """Align the words of a text sentence by sentence. Words between sentences, such as "1.", are copies."""
+        all_words, done = split_units(translation.text), 0
+        words, source_words, touching = list[str](), list[int](), set[int]()
+        for sentence, n_source, n_target in translation.placed_sentences():
+            between = all_words[done:n_target]
+            words += between
+            source_words += range(n_source - len(between), n_source)
+            fitted = sentence.fitted or FittedText(sentence.source)
+            aligned = self._align(split_units(sentence.source), sentence.hypotheses[0], translator, fitted)
+            touching |= {len(words) + j for j in aligned.touching}
+            words += aligned.words
+            source_words += [n_source + i for i in aligned.source_words]
+            done = n_target + len(split_units(sentence.text))
+        n_all = len(split_units(translation.source))
+        source_words += range(n_all - len(all_words) + done, n_all)
+        return _AlignedWords([*words, *all_words[done:]], source_words, frozenset(touching))
+
+    def _align(
+        self, source: Sequence[str], candidate: Candidate, translator: Translator, fitted: FittedText
+    ) -> "_AlignedWords":
+        """Align the words of one translation; `fitted` is its source as the model read it."""
+        record, words, touching = candidate.attention, split_units(candidate.text), touching_units(candidate.text)
+        n_words, n_source = len(words), len(source)
         if record is None or not record.cross.size:  # an empty line, or a model without cross-attention
-            return replace(candidate, text=tagged.restore(words, _resample(range(n_source), n_words), touching))
+            return _AlignedWords(words, _resample(range(n_source), n_words), touching)
         first, last = range(fitted.n_before), range(n_words - fitted.n_after, n_words)
         inner = words[fitted.n_before : n_words - fitted.n_after]
         source_words, kept = _source_words(record, translator, fitted, n_source), list(range(len(inner)))
         if self.unknown:
             inner, source_words, kept = _copy_unknown(record, inner, source_words, source)
-        aligned = [*first, *_resample(source_words, len(inner)), *range(n_source - fitted.n_after, n_source)]
-        if self.unknown:
-            candidate = replace(candidate, alignment=tuple(sorted((i, j) for j, i in enumerate(aligned))))
         places = [*first, *(fitted.n_before + j for j in kept), *last]
-        touching = frozenset(j for j, place in enumerate(places) if place in touching)
-        restored = [*words[: len(first)], *inner, *words[n_words - len(last) :]]
-        return replace(candidate, text=tagged.restore(restored, aligned, touching))
+        return _AlignedWords(
+            [*words[: len(first)], *inner, *words[n_words - len(last) :]],
+            [*first, *_resample(source_words, len(inner)), *range(n_source - fitted.n_after, n_source)],
+            frozenset(j for j, place in enumerate(places) if place in touching),
+        )
+
+
+@dataclass(frozen=True)
+class _AlignedWords:
+    """The words of a translation, and the source word that each is aligned with"""
+
+    words: list[str]
+    source_words: list[int]
+    touching: frozenset[int]
+    """The words that follow another one without a space"""
 
 
 def _source_words(record: AttentionRecord, translator: Translator, fitted: FittedText, n_source: int) -> list[int]:

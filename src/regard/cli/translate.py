@@ -96,7 +96,7 @@ def translate(
 ) -> None:
     """Translate standard input to standard output, line by line.
 
-    The sentences of a line are translated one by one, unless there are --n-best, --prefix, --markup or --copy-unknown.
+    The sentences of a line are translated one by one, unless there are --n-best or --prefix.
     A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
     """
     from regard.alignment.transfer import MarkupTransfer
@@ -114,7 +114,7 @@ def translate(
         sampling=sampling if sample else None,
         prefix=decode_argument(prefix) if prefix else None,
         as_written=as_written,
-        split=not no_split and not markup and not copy_unknown,
+        split=not no_split,
     )
     translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
     if n_best and beam is None and not sample:

@@ -33,8 +33,6 @@ class TranslationJob:
     config: DecodeConfig
     prefix: str = ""
     attention: bool = False
-    whole: bool = False
-    """Whether the text is translated as one sentence; so is one with a prefix or several hypotheses"""
     report: Report | None = field(default=None, compare=False)
     """Called with the best hypothesis after every step"""
 
@@ -47,8 +45,8 @@ class TranslationJob:
         return len(self.text)
 
     def split(self) -> SplitText:
-        """Return the sentences of the text."""
-        if self.whole or self.prefix or self.config.n_best > 1:
+        """Return the sentences of the text; with a prefix or several hypotheses, the text as one."""
+        if self.prefix or self.config.n_best > 1:
             return SplitText.whole(self.text)
         return self.served.pipeline.split(self.text)
 

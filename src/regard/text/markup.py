@@ -209,10 +209,13 @@ def _remove(text: str, tags: Sequence[re.Match[str]]) -> tuple[str, list[int]]:
     for tag in tags:
         plain += text[end : tag.start()]
         end = tag.end()
-        separates = _BLOCK.match(tag.group()) is not None and plain != "" and not plain[-1].isspace()
+        is_block = _BLOCK.match(tag.group()) is not None and plain != ""
+        if is_block and plain[-1] == " ":
+            plain = plain[:-1] + "\n"
+        separates = is_block and not plain[-1].isspace()
         is_opening = not tag.group().startswith("</")
         offsets.append(len(plain) + (separates and is_opening))
-        plain += " " if separates else ""
+        plain += "\n" if separates else ""  # what a block contains is a sentence of its own
     return plain + text[end:], offsets
 
 

@@ -24,6 +24,7 @@ from regard.serve.schemas.libretranslate import (
     LibreTranslateRequest,
     LibreTranslateResponse,
 )
+from regard.text.clean import clean
 from regard.text.markup import TaggedText
 
 LANGUAGE_NAMES = {
@@ -56,12 +57,12 @@ def router(dispatcher: Dispatcher) -> APIRouter:
             raise _invalid(f"at most {most} texts per request")
         served = _find_translator(translators, body.source, body.target)
         for text in body.texts:
-            dispatcher.check_translation(served, text, whole=body.format == "html")
+            dispatcher.check_translation(served, text)
         is_html = body.format == "html"
-        tagged = [TaggedText.parse(text) if is_html else TaggedText.untagged(text) for text in body.texts]
+        tagged = [TaggedText.parse(clean(text)) if is_html else TaggedText.untagged(text) for text in body.texts]
         plain = [html.unescape(text.plain) if is_html else text.plain for text in tagged]
         config = served.pipeline.decode_config
-        jobs = [TranslationJob(served, text, config, attention=is_html, whole=is_html) for text in plain]
+        jobs = [TranslationJob(served, text, config, attention=is_html) for text in plain]
         translations = await dispatcher.run(request, jobs)
         results = [
             _restore_tags(served.pipeline, text, translation) if is_html else translation.text
@@ -132,6 +133,10 @@ def _find_translator(
 
 def _restore_tags(translator: Translator, tagged: TaggedText, translation: Translation) -> str:
     """Return the translation as HTML with the tags of its source."""
-    best = translation.hypotheses[0]
-    escaped = replace(best, text=html.escape(best.text, quote=False))
-    return MarkupTransfer(markup=True).carry_over(tagged, escaped, translator, translation.fitted).text
+    return MarkupTransfer(markup=True).carry_over(tagged, _escaped(translation), translator).text
+
+
+def _escaped(translation: Translation) -> Translation:
+    """Return the translation with its text as HTML."""
+    candidates = tuple(replace(c, text=html.escape(c.text, quote=False)) for c in translation.hypotheses)
+    return replace(translation, hypotheses=candidates, sentences=tuple(map(_escaped, translation.sentences)))
