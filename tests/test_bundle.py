@@ -86,6 +86,10 @@ def test_words_of_the_training_data_are_optional(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").unlink()
     accept_files(tmp_path)
     assert Bundle.load(tmp_path).words == translator.words, "accepted files include the words"
+    (tmp_path / "words.tsv").write_bytes(b"the\t1\n")
+    accept_files(tmp_path)
+    with pytest.raises(UserError, match=r"words\.tsv: damaged"):
+        Bundle.load(tmp_path)
 
 
 def test_a_bundle_without_a_version_is_of_the_first_format(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ class Bundle:
             config.context,
             config.alignment,
             config.examples,
-            SeenWords.from_bytes(read_regular(files[WORDS])) if WORDS in files else None,
+            _read_words(files[WORDS]) if WORDS in files else None,
         )
 
 
@@ -170,6 +170,13 @@ def _read_config(folder: Path, files: Mapping[str, Path]) -> tuple[BundleConfig,
     if version >= FIRST_WITH_MANIFEST and MANIFEST not in files:
         raise DamagedFile(f"{folder / MANIFEST}: missing; copy the model directory again")
     return BundleConfig.parse(upgrade_config(tree, version), where=str(path)), version
+
+
+def _read_words(path: Path) -> SeenWords:
+    try:
+        return SeenWords.from_bytes(read_regular(path))
+    except ValueError:
+        raise DamagedFile(f"{path}: damaged; copy the model directory again") from None
 
 
 def _read_json(path: Path, folder: Path) -> dict[str, Any]:

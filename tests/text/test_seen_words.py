@@ -60,7 +60,10 @@ def test_words_are_stored_as_lines() -> None:
     words = SeenWords.count(GERMAN)
     assert SeenWords.from_bytes(words.to_bytes()) == words
     assert list(SeenWords.from_bytes(words.to_bytes()).counts) == list(words.counts)
-    assert SeenWords.from_bytes(b"a\t1\t2\t0\nbroken\nb\tx\t1\t0\n\xff\n").counts == {"a": (1, 2, 0)}
+    assert SeenWords.from_bytes(b"").counts == {}
+    for damaged in (b"a\t1\t2\n", b"a\t1\t2\tx\n", b"a\t1\t2\t3", b"\xff\t1\t2\t3\n"):
+        with pytest.raises(ValueError, match=r"."):
+            SeenWords.from_bytes(damaged)
 
 
 def test_only_the_most_frequent_words_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,9 +92,12 @@ class SeenWords:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "SeenWords":
-        """Read what `to_bytes` wrote; lines of another form are skipped."""
-        rows = (line.split("\t") for line in content.decode("utf-8", "replace").split("\n"))
-        return cls({word: WordCount(*map(int, n)) for word, *n in rows if len(n) == 3 and _are_numbers(n)})
+        """Read what `to_bytes` wrote; anything else is a ValueError."""
+        fields = content.decode("utf-8").replace("\n", "\t").split("\t")
+        if fields.pop() or len(fields) % 4:
+            raise ValueError("a line has not four fields")
+        inside, first, touching = (map(int, fields[column::4]) for column in (1, 2, 3))
+        return cls(dict(zip(fields[::4], map(WordCount, inside, first, touching), strict=True)))
 
     def to_bytes(self) -> bytes:
         """Return one line per word: the word and its counts, separated by tabs."""
@@ -134,10 +137,6 @@ class SeenWords:
         """Return those of the words that do not occur in any casing, in order and without repetitions."""
         unseen = (word for word in words if word not in self.counts and word.lower() not in self.usual_forms)
         return tuple(dict.fromkeys(unseen))
-
-
-def _are_numbers(fields: Iterable[str]) -> bool:
-    return all(field.isascii() and field.isdecimal() for field in fields)
 
 
 class _WordCounter:
