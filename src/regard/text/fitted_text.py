@@ -43,6 +43,8 @@ class FittedText:
         >>> fitted.restore("le chat s'assit")
         "Le chat s'assit!"
         """
+        if all(map(seen.counts.__contains__, text.split())):  # the quick check that most texts pass
+            return cls(text)
         words = split_words(text)
         if all(word in seen for word in words) and seen.separate_marks.isdisjoint(words):
             return cls(text)
