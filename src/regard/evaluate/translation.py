@@ -128,7 +128,9 @@ def evaluate(
 def _translate(
     translator: Translator, test_set: TestSet, decode: dict[str, Any], progress: ReadingProgress
 ) -> Iterator[Translation]:
-    for number, translation in enumerate(translator.stream(test_set.sources, skip_long=True, **decode), start=1):
+    for number, translation in enumerate(
+        translator.stream(test_set.sources, skip_long=True, as_written=True, **decode), start=1
+    ):
         if translation.problem:
             raise UserError(translation.problem.describe(f"line {number:,} of the sources", "--max-source"))
         progress("translating", number)

@@ -48,7 +48,7 @@ class Translator(TextEmbedder):
     """
 
     noun = "translator"
-    example_recipe = "small"
+    example_recipe = "auto"
 
     def __init__(
         self,
