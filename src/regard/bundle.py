@@ -126,6 +126,12 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
     return _tokenizers(folder, read_files(folder))
 
 
+def load_model_options(folder: Path) -> dict[str, Any]:
+    """Read the options of the model in a model directory."""
+    config, _ = _read_config(folder, read_files(folder))
+    return config.model
+
+
 def save_alignment(folder: Path, alignment: Aligner) -> None:
     """Change how the attention of a model directory is turned into word links, and nothing else."""
     with lock_folder(folder):

@@ -48,7 +48,7 @@ def test_regions_of_other_images_are_refused() -> None:
 
 
 def test_a_region_of_a_word_that_the_caption_does_not_have_is_refused() -> None:
-    with pytest.raises(UserError, match="a.png: a region belongs to word 3, but the caption has words 0 to 2"):
+    with pytest.raises(UserError, match=r"a\.png: a region belongs to word 3, but the caption has words 0 to 2"):
         attention_on_regions(FixedAttention(), PAIRS, {"a.png": [(3, (0, 0, 2, 2))]})  # type: ignore[arg-type]
 
 

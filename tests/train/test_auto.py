@@ -136,6 +136,19 @@ def test_a_run_writes_what_it_chose_and_is_resumed_with_it(
         train(auto_run(pairs, out, "train.steps=4", "valid.every=2", "model.dropout=0.5", resume=True))
 
 
+@pytest.mark.parametrize("parent", ["tiny", "rnn-dot"])
+def test_a_run_that_starts_from_a_model_gets_the_same_model(
+    pairs: tuple[Path, Path], tmp_path: Path, parent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ("train.steps=1", "valid.every=1", "tokenizer.vocab_size=400", "batch.tokens=256", "valid.sentences=2")
+    recipe = load_recipe(parent, settings=short)
+    train(Run(recipe, pairs, None, tmp_path / "parent", device="cpu"))
+    auto = AutoRecipe(None, (*short, f"train.init={tmp_path / 'parent'}"))
+    train(Run(auto.load(), pairs, None, tmp_path / "child", device="cpu", auto=auto))
+    assert Recipe.parse(read_yaml(tmp_path / "child" / "config.yaml"), "").model == recipe.model
+    assert f"starts from {tmp_path / 'parent'}" in capsys.readouterr().err
+
+
 def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> None:
     auto = AutoRecipe(None, ("task=text", "model.kind=decoder"))
     recipe = load_recipe("gpt")

@@ -73,9 +73,10 @@ def train(
     settings = [*(set_ or ()), *([f"train.init={json.dumps(str(init))}"] if init else [])]
     if minutes is not None and recipe != NAME:
         raise UserError(f"--minutes is for the recipe {NAME}; with {recipe}, use --set train.seconds={60 * minutes:g}")
+    auto = AutoRecipe(config, settings, minutes) if recipe == NAME else None
     run = Run(
-        recipe=load_recipe(recipe, config, settings),
-        auto=AutoRecipe(config, settings, minutes) if recipe == NAME else None,
+        recipe=auto.load() if auto else load_recipe(recipe, config, settings),
+        auto=auto,
         train=tuple(files),
         valid=tuple(valid) if valid else None,
         out=out,

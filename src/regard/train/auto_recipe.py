@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regard.bundle import load_model_options
 from regard.config import merge, overrides, read_yaml
 from regard.train.auto import Plan, Size, choose, row_for
 from regard.train.corpus_facts import CorpusFacts
@@ -31,8 +32,13 @@ class AutoRecipe:
     minutes: float | None = None
 
     def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
-        """Return the recipe with the chosen options, which those of the user override."""
-        return load_recipe(NAME, self.config, self.settings, chosen)
+        """Return the recipe with the chosen options, which those of the user override.
+
+        A run that starts from another model (`train.init`) gets the options of that model, so that its weights fit.
+        """
+        init = self.user_options().get("train", {}).get("init")
+        model = {"model": load_model_options(Path(init))} if init else {}
+        return load_recipe(NAME, self.config, self.settings, {**(chosen or {}), **model})
 
     def user_options(self) -> dict[str, Any]:
         return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))

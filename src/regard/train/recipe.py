@@ -105,7 +105,10 @@ def load_recipe(
     path = recipe_folder() / f"{name}.yaml"
     if name not in recipe_names():
         raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")
-    tree = merge(read_yaml(path), chosen or {})
+    tree, chosen = read_yaml(path), chosen or {}
+    if "kind" in chosen.get("model", {}):
+        tree["model"] = {}  # a whole model: no option of the recipe's model is left
+    tree = merge(tree, chosen)
     where = f"recipe {name}"
     if config is not None:
         tree, where = merge(tree, read_yaml(config)), str(config)

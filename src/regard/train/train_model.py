@@ -44,9 +44,10 @@ def train_model(
     if minutes is not None and recipe != NAME:
         raise UserError(f"minutes is for the recipe {NAME}; with {recipe}, use the option train.seconds")
     settings = [f"{name}={json.dumps(value)}" for name, value in (options or {}).items()]
+    auto = AutoRecipe(settings=settings, minutes=minutes) if recipe == NAME else None
     run = Run(
-        recipe=load_recipe(recipe, settings=settings),
-        auto=AutoRecipe(settings=settings, minutes=minutes) if recipe == NAME else None,
+        recipe=auto.load() if auto else load_recipe(recipe, settings=settings),
+        auto=auto,
         train=tuple(map(Path, files)),
         valid=tuple(map(Path, valid)) if valid else None,
         out=Path(out),
