@@ -61,6 +61,14 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Turn {"train": {"lr": 1}} into {"train.lr": 1}."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
 def overrides(settings: Sequence[str]) -> dict[str, Any]:
     """Turn `["train.lr=1e-3"]` into `{"train": {"lr": "1e-3"}}`; values are parsed as YAML."""
     tree: dict[str, Any] = {}

@@ -156,7 +156,13 @@ def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> No
         train(Run(recipe, pairs[:1], None, tmp_path / "out", device="cpu", auto=auto))
 
 
-def test_the_plan_is_described_with_the_time(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = list(describe_plan(plan_for(380_000, 60.0), CPU))
+def test_the_plan_is_described_with_the_time_and_what_the_user_has_set() -> None:
+    lines = list(describe_plan(plan_for(380_000, 60.0), CPU, {"model": {"d_model": 64}, "train": {"seed": 2}}))
     assert "about 51 s" in lines[-2] and "--minutes" in lines[-1]
-    assert "--minutes" not in list(describe_plan(plan_for(380_000, 1e9), CPU))[-1]
+    assert [line for line in lines if "set by you" in line] == [
+        "  model           model.d_model=64          set by you"
+    ]
+    assert "--minutes" not in list(describe_plan(plan_for(380_000, 1e9), CPU, {}))[-1]
+    names = load_recipe("auto").model_dump()
+    for choice in plan_for(10).choices():
+        assert all(part in names[name.split(".")[0]] for name in choice.options for part in name.split(".")[1:])

@@ -66,6 +66,8 @@ class Choice(NamedTuple):
     what: str
     value: str
     reason: str
+    options: tuple[str, ...]
+    """The options of the recipe that it stands for"""
 
 
 @dataclass(frozen=True)
@@ -141,19 +143,23 @@ class Plan:
     def choices(self) -> Iterator[Choice]:
         """Yield what was chosen, with one reason each."""
         size, words = self.size, f"{self.facts.target_words:,} target words"
-        yield Choice("vocabulary", f"{size.vocab:,} pieces", f"for {words}; both languages share it")
-        yield Choice("model", f"{size.layers}+{size.layers} layers, {size.width} wide", self._model_reason())
-        yield Choice("dropout", f"{size.dropout:g}", "the smaller the corpus, the more a model would learn by heart")
-        dropout = f"{size.bpe_dropout:g}" if size.bpe_dropout else "off"
-        yield Choice("BPE-dropout", dropout, self._resampling_reason())
-        yield Choice("R-Drop", f"{size.r_drop:g}" if size.r_drop else "off", self._r_drop_reason())
-        yield Choice("label smoothing", f"{size.smoothing:g}", "0.2 for small corpora, 0.1 for others")
+        layers = f"{size.layers}+{size.layers} layers, {size.width} wide"
         parts = f" in {self.parts} parts, to fit into memory" if self.parts > 1 else ""
-        yield Choice("batch", f"{size.tokens:,} tokens{parts}", "small models learn from small batches as well")
-        yield Choice("learning rate", f"{self.options()['train']['lr']:g}", "Muon; it falls to 0 along a cosine")
         limit = "as many as the time allows" if self.updates < size.updates else "where validation stops improving"
-        yield Choice("updates", f"{self.updates:,}", f"{self.epochs:,.0f} times through the corpus, {limit}")
-        yield Choice("averaging", "last 2 checkpoints", "if they validate better than the best one")
+        rows = (
+            ("vocabulary", f"{size.vocab:,} pieces", f"for {words}; both languages share it", "tokenizer.vocab_size"),
+            ("model", layers, self._model_reason(), "model.n_layers model.d_model model.d_ff"),
+            ("dropout", f"{size.dropout:g}", "small corpora are easily learnt by heart", "model.dropout"),
+            ("BPE-dropout", _number(size.bpe_dropout), self._resampling_reason(), "tokenizer.dropout"),
+            ("R-Drop", _number(size.r_drop), self._r_drop_reason(), "train.r_drop"),
+            ("label smoothing", f"{size.smoothing:g}", "0.2 for small corpora, 0.1 else", "train.label_smoothing"),
+            ("batch", f"{size.tokens:,} tokens{parts}", "small models learn from small batches", "batch.tokens"),
+            ("learning rate", f"{self.options()['train']['lr']:g}", "Muon; falls to 0 along a cosine", "train.lr"),
+            ("updates", f"{self.updates:,}", f"{self.epochs:,.0f} × through the corpus, {limit}", "train.steps"),
+            ("averaging", "last 2 checkpoints", "if better than the best one", "train.average train.average_k"),
+        )
+        for what, value, reason, options in rows:
+            yield Choice(what, value, reason, tuple(options.split()))
 
     def _model_reason(self) -> str:
         if is_smaller(self.size, self.facts):
@@ -169,6 +175,10 @@ class Plan:
         if self.size.r_drop:
             return "two passes with other dropout must agree, which helps small corpora"
         return "it doubles the time of an update" if row_for(self.facts).r_drop else "the corpus is large enough"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if value else "off"
 
 
 def row_for(facts: CorpusFacts) -> Size:

@@ -1,7 +1,7 @@
 """From the recipe `auto` and what the user has set to a recipe for one corpus and one machine."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from regard.bundle import load_model_options
-from regard.config import merge, overrides, read_yaml
+from regard.config import flatten, merge, overrides, read_yaml
 from regard.train.auto import Plan, Size, choose, row_for
 from regard.train.corpus_facts import CorpusFacts
 from regard.train.log import duration
@@ -62,12 +62,15 @@ class AutoRecipe:
         return row_for(facts) if steps is None else replace(row_for(facts), updates=self.load().train.steps)
 
 
-def describe_plan(plan: Plan, device: torch.device) -> Iterable[str]:
-    """Yield the lines that tell the user what was chosen and how long it will take."""
+def describe_plan(plan: Plan, device: torch.device, user_options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that tell the user what was chosen, what they have set, and how long it will take."""
     where = "a GPU" if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
     yield f"auto: {plan.facts.describe()}, on {where}"
+    by_user = flatten(user_options)
     for choice in plan.choices():
-        yield f"  {choice.what:16}{choice.value:26}{choice.reason}"
+        settings = [f"{name}={by_user[name]}" for name in choice.options if name in by_user]
+        value, reason = (", ".join(settings), "set by you") if settings else (choice.value, choice.reason)
+        yield f"  {choice.what:16}{value:26}{reason}"
     yield f"  {'time':16}{f'about {duration(plan.training_seconds)}':26}for the updates, as measured on this machine"
     if plan.is_short:
         yield "  more time would give a better model: raise --minutes, or use a GPU"

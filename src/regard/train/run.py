@@ -12,7 +12,7 @@ import torch
 from regard import models
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
-from regard.config import merge, read_yaml
+from regard.config import flatten, merge, read_yaml
 from regard.data.data_file import without_compression
 from regard.data.pair_readers import named_languages
 from regard.errors import UserError
@@ -24,12 +24,13 @@ from regard.models.weights import load_matching, load_weights
 from regard.pipelines.base import device_named
 from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import TokenizerPair
+from regard.train.advice import ValidationPoint, advise
 from regard.train.auto_recipe import AutoRecipe, describe_plan
 from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints
 from regard.train.corpus_facts import measure_corpus
 from regard.train.determinism import prepare_cublas
-from regard.train.log import RunLog
+from regard.train.log import RunLog, read_metrics
 from regard.train.model_card import model_card
 from regard.train.progress import Progress
 from regard.train.recipe import Recipe
@@ -134,9 +135,9 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)
         plan = run.auto.plan(facts, device, time.monotonic() - start)
-        run = replace(run, recipe=run.auto.load(plan.options()))
-        for line in describe_plan(plan, device):
+        for line in describe_plan(plan, device, run.auto.user_options()):
             log.info(line)
+        run = replace(run, recipe=run.auto.load(plan.options()))
         task.use(run.recipe)
     write_atomically(run.out / "config.yaml", f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
     return run
@@ -176,7 +177,17 @@ def _train(
     lock.check()
     bundle.save(run.out, model_card(recipe, languages, trainer, progress, validation, weights))
     log.info(f"kept {weights}: validation {validation.describe()}")
+    if advice := _advice(run, log):
+        log.info(advice)
     return TrainingResult(run.out, progress, validation)
+
+
+def _advice(run: Run, log: RunLog) -> str:
+    """Return what would give a better model, if the recipe was chosen and the time did not limit it."""
+    if run.auto is None or run.recipe.train.seconds is not None:
+        return ""
+    rows = [row for row in read_metrics(log.path) if "valid_loss" in row and row["bleu"] is not None]
+    return advise([ValidationPoint(row["valid_loss"], row["bleu"]) for row in rows], run.recipe.train.steps)
 
 
 def _guided_aligner(trainer: Trainer) -> Aligner:
@@ -221,7 +232,7 @@ def _may_write(folder: Path) -> bool:
 
 def _check_same_options(saved: dict[str, Any], recipe: Recipe) -> None:
     """Raise a UserError if a resumed run has other options that influence its result."""
-    before, now = _flatten(saved), _flatten(recipe.model_dump(mode="json"))
+    before, now = flatten(saved), flatten(recipe.model_dump(mode="json"))
     follows_steps = recipe.train.schedule == "cosine"
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) == now.get(name):
@@ -235,16 +246,8 @@ def _check_same_options(saved: dict[str, Any], recipe: Recipe) -> None:
 
 def _identity(recipe: Recipe) -> str:
     """Return a hash of the options that influence the result, which checkpoints of the same run have in common."""
-    options = _flatten(recipe.model_dump(mode="json"))
+    options = flatten(recipe.model_dump(mode="json"))
     return hashlib.sha256(repr(sorted((k, v) for k, v in options.items() if k not in _MAY_DIFFER)).encode()).hexdigest()
-
-
-def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn {"train": {"lr": 1}} into {"train.lr": 1}."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _tokenizers(run: Run, task: Task, log: RunLog) -> TokenizerPair:
