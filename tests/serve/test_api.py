@@ -250,6 +250,7 @@ def test_texts_are_translated_sentence_by_sentence(with_words: TestClient) -> No
     tagged = {"q": "<p>a b c!</p>\n<p>D e z</p>", "source": "src", "target": "tgt", "format": "html"}
     translated = with_words.post("/translate", json=tagged).json()["translatedText"]
     assert translated == f"<p>{one['text']}</p> <p>{two['text']}</p>"
+    assert translate("A b!", as_written=True)["sentences"][0]["read"] == "A b!"
     assert translate(" \n")["sentences"] == [] and translate("!!!")["text"] == "!!!"
 
 

@@ -33,12 +33,13 @@ class TranslationJob:
     config: DecodeConfig
     prefix: str = ""
     attention: bool = False
+    as_written: bool = False
     report: Report | None = field(default=None, compare=False)
     """Called with the best hypothesis after every step"""
 
     @property
     def batch_key(self) -> Hashable:
-        return self.served.name, self.config, self.attention, bool(self.prefix)
+        return self.served.name, self.config, self.attention, self.as_written, bool(self.prefix)
 
     @property
     def size(self) -> int:
@@ -61,6 +62,7 @@ class TranslationJob:
                 attention=self.attention,
                 prefixes=prefixes,
                 observer=observer,
+                as_written=self.as_written,
                 **self.config.model_dump(),
             )
         )

@@ -1181,6 +1181,12 @@ export interface components {
              */
             prefix?: string;
             /**
+             * As Written
+             * @description Whether to leave case and punctuation that the model has not seen in training as they are
+             * @default false
+             */
+            as_written?: boolean;
+            /**
              * Stream
              * @default false
              */

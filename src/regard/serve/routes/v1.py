@@ -49,7 +49,7 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         begin = time.perf_counter()
 
         def make_job(report: Report | None = None) -> TranslationJob:
-            return TranslationJob(served, body.text, config, body.prefix, attention=report is None, report=report)
+            return TranslationJob(served, body.text, config, body.prefix, report is None, body.as_written, report)
 
         def respond(translation: Translation) -> TranslateResponse:
             return TranslateResponse.of(served, translation, time.perf_counter() - begin)

@@ -38,6 +38,8 @@ class DecodeRequest(RequestBody):
 class TranslateRequest(DecodeRequest):
     n_best: BeamWidth | None = None
     prefix: LimitedText = ""
+    as_written: bool = False
+    """Whether to leave case and punctuation that the model has not seen in training as they are"""
     stream: bool = False
 
 
