@@ -1,5 +1,6 @@
 """`regard translate` and its equivalent in Python, on the toy model."""
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -165,6 +166,18 @@ def test_each_line_is_split_into_sentences_and_stays_one_line(toy_run: Path) -> 
     assert marked.split() == ["1.", "<b>c", "b</b>", "a!", "<i>F", "e", "d</i>?", "h", "<i><u>g</u></i>"], marked
 
 
+def test_files_can_be_translated(toy_run: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
+    expected = regard("translate", toy_run, stdin=b"a b c\n\nd e\n").stdout
+    compressed = tmp_path / "lines.gz"
+    compressed.write_bytes(gzip.compress(b"a b c\r\n\nd e"))
+    assert regard("translate", toy_run, "--input", compressed).stdout == expected
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b c\tc b a\nd e\te d\n")
+    assert regard("translate", toy_run, "--input", pairs).stdout == expected.replace("\n\n", "\n")
+    assert "no such file" in error_line("translate", toy_run, "--input", tmp_path / "missing")
+    assert "--input and --text" in error_line("translate", toy_run, "--input", pairs, "--text", "a")
+
+
 def test_a_file_as_an_argument_is_refused_with_a_hint(toy_run: Path, error_line: Callable[..., str]) -> None:
-    assert "test.tmx: translate reads lines of text from standard input" in error_line("translate", toy_run, "test.tmx")
+    assert "write `--input test.tmx`" in error_line("translate", toy_run, "test.tmx")
     assert "No such option" in error_line("translate", toy_run, "--no-such-option")

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import BinaryIO
 
 from regard.cli.output import print_warning
@@ -23,9 +24,27 @@ def input_texts(texts: list[str] | None) -> Iterator[str]:
     return map(decode_argument, texts) if texts else stdin_lines()
 
 
-def lines_at_once(texts: list[str] | None) -> int:
+def file_texts(path: Path, texts: list[str] | None, languages: tuple[str, str]) -> Iterator[str]:
+    """Yield the lines of a file or, of a file of pairs, the side in the first of the languages."""
+    from regard.data.arrow_tables import data_files
+    from regard.data.data_file import read_lines
+    from regard.data.pair_readers import is_pair_file
+    from regard.evaluate.test_set import read_test_files
+
+    if texts:
+        raise UserError("--input and --text exclude each other; give one of them")
+    data_files(path)
+    if path.is_dir() or is_pair_file(path):
+        test_set, problems = read_test_files([path], languages)
+        for problem in problems:
+            print_warning(problem)
+        return iter(test_set.sources)
+    return _decoded(read_lines(path), str(path))
+
+
+def lines_at_once(texts: list[str] | None, path: Path | None = None) -> int:
     """Return how many lines to process together: a person at a terminal waits for each, a file is faster in batches."""
-    return 1 if not texts and sys.stdin is not None and sys.stdin.isatty() else _LINES_AT_ONCE
+    return 1 if not texts and path is None and sys.stdin is not None and sys.stdin.isatty() else _LINES_AT_ONCE
 
 
 def input_chunks(texts: list[str] | None) -> Iterator[list[str]]:
@@ -39,8 +58,12 @@ def stdin_lines() -> Iterator[str]:
     """Yield the lines of standard input as UTF-8. Invalid bytes and NUL characters are replaced, with a warning."""
     if sys.stdin is None:
         raise UserError("there is no standard input; give --text")
+    return _decoded(_raw_lines(sys.stdin.buffer), "standard input")
+
+
+def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
     bad_lines = 0
-    for raw in _raw_lines(sys.stdin.buffer):
+    for raw in lines:
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -50,9 +73,7 @@ def stdin_lines() -> Iterator[str]:
             bad_lines += "\0" in line
         yield line.replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\r\n")
     if bad_lines:
-        print_warning(
-            f"standard input: {bad_lines:,} × a line with invalid UTF-8 or a NUL character, replaced by \ufffd"
-        )
+        print_warning(f"{name}: {bad_lines:,} × a line with invalid UTF-8 or a NUL character, replaced by \ufffd")
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:

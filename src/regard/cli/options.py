@@ -80,6 +80,5 @@ class StandardInputCommand(TyperCommand):
                 raise
             name = error.message.rpartition("(")[2].rstrip(")")
             raise UserError(
-                f"{name}: {self.name} reads lines of text from standard input; write `< FILE`, and of a file of pairs "
-                "only the source side"
+                f"{name}: {self.name} reads lines of text from standard input; write `--input {name}`"
             ) from None

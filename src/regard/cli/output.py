@@ -109,16 +109,17 @@ def make_out_folder(out: Path) -> None:
 class ProgressLine:
     """A line on standard error, if that is a terminal, that says how far a long job is. It disappears in the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "pairs", visible: bool = True) -> None:
+        self._unit = unit
         self._shown = 0.0
-        self._visible = sys.stderr is not None and sys.stderr.isatty()
+        self._visible = visible and sys.stderr is not None and sys.stderr.isatty()
         self._width = 0
 
-    def __call__(self, activity: str, n_pairs: int, total: int | None = None) -> None:
-        """Show what is being done and how many pairs are done, at most ten times per second."""
+    def __call__(self, activity: str, n_done: int, total: int | None = None) -> None:
+        """Show what is being done and how much is done, at most ten times per second."""
         if self._visible and (now := time.monotonic()) - self._shown >= _BETWEEN_UPDATES:
             self._shown = now
-            self._write(f"{activity}: {n_pairs:,} {f'of {total:,} ' if total else ''}pairs")
+            self._write(f"{activity}: {n_done:,} {f'of {total:,} ' if total else ''}{self._unit}")
 
     def __enter__(self) -> Self:
         return self

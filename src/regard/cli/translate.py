@@ -1,6 +1,7 @@
 """`regard translate`: lines of text in, translations out."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.app import app
-from regard.cli.input import decode_argument, input_texts, lines_at_once
+from regard.cli.input import decode_argument, file_texts, input_texts, lines_at_once
 from regard.cli.options import (
     BeamOption,
     DeviceOption,
@@ -19,7 +20,7 @@ from regard.cli.options import (
     StandardInputCommand,
     TextOption,
 )
-from regard.cli.output import print_line, print_warning
+from regard.cli.output import ProgressLine, print_line, print_warning
 from regard.cli.pipeline import load_translator
 from regard.errors import UserError
 
@@ -61,6 +62,14 @@ TopPOption = Annotated[
     float | None, typer.Option(help="With --sample: only from the most likely tokens with this total probability.")
 ]
 SeedOption = Annotated[int | None, typer.Option(help="With --sample: the same seed gives the same output.")]
+InputOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        metavar="FILE",
+        help="Translate the lines of this file (plain, .gz, .xz, .zst), or the sources of a file of pairs (.tmx …).",
+    ),
+]
 EnsembleOption = Annotated[
     list[Path] | None, typer.Option(metavar="DIR", help="Another model to decode with as an ensemble; repeatable.")
 ]
@@ -72,6 +81,7 @@ _N_EXAMPLES = 5  # words that a warning shows
 def translate(
     folder: ModelDirArgument,
     text: TextOption = None,
+    input_: InputOption = None,
     beam: BeamOption = None,
     n_best: NBestOption = None,
     length_penalty: LengthPenaltyOption = None,
@@ -94,7 +104,7 @@ def translate(
     as_json: JsonLinesOption = False,
     device: DeviceOption = None,
 ) -> None:
-    """Translate standard input to standard output, line by line.
+    """Translate standard input, or a file, to standard output, line by line.
 
     The sentences of a line are translated one by one, unless there are --n-best or --prefix.
     A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
@@ -119,19 +129,23 @@ def translate(
     translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
     if n_best and beam is None and not sample:
         options["beam"] = max(translator.decode_config.beam, n_best)
-    translations = _translate_all(translator, text, MarkupTransfer(markup, copy_unknown), alignment, options)
+    lines = input_texts(text) if input_ is None else file_texts(input_, text, translator.languages)
+    n_lines = lines_at_once(text, input_)
+    translations = _translate_all(translator, lines, n_lines, MarkupTransfer(markup, copy_unknown), alignment, options)
     _print_all(translations, _Formatter(bool(n_best), alignment, as_json))
 
 
 def _print_all(translations: Iterable["Translation"], formatter: "_Formatter") -> None:
     """Print the translations as they come, and warnings; end with code 2 if a line could not be translated."""
     n_refused, unseen = 0, _UnseenWords()
-    for number, translation in enumerate(translations, start=1):
-        if translation.problem:
-            print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
-            n_refused += 1
-        print_line(formatter(translation))
-        unseen.add(translation.unknown)
+    with ProgressLine("lines", visible=not sys.stdout.isatty()) as progress:
+        for number, translation in enumerate(translations, start=1):
+            if translation.problem:
+                print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
+                n_refused += 1
+            print_line(formatter(translation))
+            unseen.add(translation.unknown)
+            progress("translated", number)
     unseen.warn()
     if n_refused:
         raise typer.Exit(2)
@@ -143,12 +157,12 @@ def _without_none(**options: Any) -> dict[str, Any]:
 
 def _translate_all(
     translator: "Translator",
-    texts: list[str] | None,
+    lines: Iterator[str],
+    n_lines: int,
     transfer: "MarkupTransfer",
     attention: bool,
     options: dict[str, Any],
 ) -> Iterator["Translation"]:
-    lines, n_lines = input_texts(texts), lines_at_once(texts)
     if transfer.markup or transfer.unknown:
         return transfer.translate(translator, lines, n_lines=n_lines, skip_long=True, **options)
     return translator.stream(lines, n_lines, attention=attention, skip_long=True, **options)

@@ -4,9 +4,9 @@ from typing import Protocol
 
 
 class ReadingProgress(Protocol):
-    def __call__(self, activity: str, n_pairs: int, total: int | None = None) -> None:
-        """Show what is being done and how many pairs are done, of how many if that is known."""
+    def __call__(self, activity: str, n_done: int, total: int | None = None) -> None:
+        """Show what is being done and how much is done, of how many if that is known."""
 
 
-def no_progress(activity: str, n_pairs: int, total: int | None = None) -> None:
+def no_progress(activity: str, n_done: int, total: int | None = None) -> None:
     """Show nothing."""

@@ -186,7 +186,7 @@ def _advice(run: Run, log: RunLog) -> str:
     """Return what would give a better model, if the recipe was chosen and the time did not limit it."""
     if run.auto is None or run.recipe.train.seconds is not None:
         return ""
-    rows = [row for row in read_metrics(log.path) if "valid_loss" in row and row["bleu"] is not None]
+    rows = [row for row in read_metrics(log.path) if "valid_loss" in row and row.get("bleu") is not None]
     return advise([ValidationPoint(row["valid_loss"], row["bleu"]) for row in rows], run.recipe.train.steps)
 
 
