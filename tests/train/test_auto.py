@@ -158,7 +158,7 @@ def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> No
 
 def test_the_plan_is_described_with_the_time_and_what_the_user_has_set() -> None:
     lines = list(describe_plan(plan_for(380_000, 60.0), CPU, {"model": {"d_model": 64}, "train": {"seed": 2}}))
-    assert "about 51 s" in lines[-2] and "--minutes" in lines[-1]
+    assert "about 42 s" in lines[-2] and "--minutes" in lines[-1]
     assert [line for line in lines if "set by you" in line] == [
         "  model           model.d_model=64          set by you"
     ]

@@ -52,7 +52,8 @@ _TOKENS_PER_WORD = 1.3
 _VALIDATIONS = 10
 _SHORT_VALIDATIONS = 5  # if the time is limited to less than this many seconds, of fewer sentences:
 _SHORT, _SHORT_SENTENCES = 1_800, 200
-_TRAINING_SHARE = 0.85  # of the time, validations included; the rest is for tokenising, averaging and saving
+_TRAINING_SHARE = 0.95  # of the time, validations included, less some seconds to tokenise, average and save
+_OVERHEAD = 15.0
 _WIDE = 512  # a model this wide gets half the learning rate
 _BYTES_PER_LOGIT = 12  # of the output layer in training, with gradient and temporary values
 
@@ -200,7 +201,7 @@ def epochs(size: Size, facts: CorpusFacts, updates: float) -> float:
 def choose(facts: CorpusFacts, row: Size, update_time: UpdateTime, memory: float, seconds: float | None) -> Plan:
     """Fit a row of the table to the memory of the device and to the seconds there are; None: no limit."""
     size = row
-    limit = None if seconds is None else max(1.0, _TRAINING_SHARE * seconds)
+    limit = None if seconds is None else max(1.0, _TRAINING_SHARE * seconds - _OVERHEAD)
     if limit is not None:
         size = _fit_time(row, facts, update_time, limit)
     parts = 1
