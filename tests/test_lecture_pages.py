@@ -33,7 +33,8 @@ def check_command(command: str) -> None:
     verb, *arguments = shlex.split(command)[1:]
     parser: Any = typer.main.get_command(app)
     parser = parser.commands[verb]
-    if hasattr(parser, "commands"):  # a verb with verbs of its own, such as bench
+    if hasattr(parser, "commands"):  # a verb with verbs of its own, such as bench; `data NAME` is `data builtin NAME`
+        arguments = arguments if arguments[0] in parser.commands else ["builtin", *arguments]
         parser, arguments = parser.commands[arguments[0]], arguments[1:]
     if not arguments:
         return  # a verb that the text speaks of

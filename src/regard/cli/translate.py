@@ -104,7 +104,7 @@ def translate(
     as_json: JsonLinesOption = False,
     device: DeviceOption = None,
 ) -> None:
-    """Translate standard input, or a file, to standard output, line by line.
+    """Translate text line by line, from standard input or a file.
 
     The sentences of a line are translated one by one, unless there are --n-best or --prefix.
     A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
