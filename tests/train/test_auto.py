@@ -130,8 +130,12 @@ def test_a_run_writes_what_it_chose_and_is_resumed_with_it(
     assert "auto: 200 pairs" in printed and "R-Drop" in printed and "about" in printed
     saved = Recipe.parse(read_yaml(out / "config.yaml"), "")
     assert saved.train.r_drop == row_for(facts_of(2_000)).r_drop and saved.train.steps == 4
-    result = train(auto_run(pairs, out, "train.steps=4", "valid.every=2", resume=True))
-    assert result.progress.step == 4 and "auto:" not in capsys.readouterr().err, "nothing is chosen again"
+    again = auto_run(pairs, out, "train.steps=4", "valid.every=2", resume=True)
+    assert again.auto is not None
+    result = train(replace(again, auto=replace(again.auto, minutes=3.0)))
+    printed = capsys.readouterr().err
+    assert result.progress.step == 4 and "auto:" not in printed, "nothing is chosen again"
+    assert "--minutes has no effect" in printed
     with pytest.raises(UserError, match=r"model\.dropout was"):
         train(auto_run(pairs, out, "train.steps=4", "valid.every=2", "model.dropout=0.5", resume=True))
 
@@ -147,6 +151,27 @@ def test_a_run_that_starts_from_a_model_gets_the_same_model(
     train(Run(auto.load(), pairs, None, tmp_path / "child", device="cpu", auto=auto))
     assert Recipe.parse(read_yaml(tmp_path / "child" / "config.yaml"), "").model == recipe.model
     assert f"starts from {tmp_path / 'parent'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([("a b", "")] * 30, "no usable pair of sentences: .* 30 × empty side"),
+        ([("a b", "c d")] * 30, "1 pairs are too few .* 29 × duplicate of an earlier pair"),
+    ],
+)
+def test_a_corpus_that_cannot_be_used_is_refused_before_a_recipe_is_chosen(
+    lines: list[tuple[str, str]], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match=message):
+        train(auto_run(write_pairs(tmp_path, "train", lines), tmp_path / "model"))
+    assert "auto:" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("minutes", [0.0, -1.0, float("inf"), float("nan")])
+def test_minutes_are_checked_before_anything_is_read(minutes: float) -> None:
+    with pytest.raises(UserError, match="minutes must be a number of at least"):
+        AutoRecipe(minutes=minutes)
 
 
 def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from regard.bundle import load_model_options
 from regard.config import flatten, merge, overrides, read_yaml
+from regard.errors import UserError
 from regard.train.auto import Plan, Size, choose, row_for
 from regard.train.corpus_facts import CorpusFacts
 from regard.train.log import duration
@@ -20,6 +21,7 @@ from regard.train.update_time import measure_update_time
 NAME = "auto"
 """Name of the recipe"""
 
+_MIN_MINUTES = 0.1
 _CPU_MINUTES = 480.0  # without a GPU and without --minutes, training takes a night at most
 
 
@@ -30,6 +32,10 @@ class AutoRecipe:
     config: Path | None = None
     settings: Sequence[str] = ()
     minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and not _MIN_MINUTES <= self.minutes < float("inf"):
+            raise UserError(f"minutes must be a number of at least {_MIN_MINUTES}, not {self.minutes}")
 
     def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
         """Return the recipe with the chosen options, which those of the user override.

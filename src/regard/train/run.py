@@ -102,9 +102,12 @@ def train(run: Run) -> TrainingResult:
         raise UserError(f"the recipe auto is for translation, not for task {run.recipe.task}; see --recipe")
     start = time.monotonic()
     with lock_folder(run.out) as lock:
+        minutes = run.auto.minutes if run.auto else None
         run = _with_saved_recipe(run)
         _prepare_folder(run)
         with RunLog(run.out, run.recipe.train.tensorboard) as log:
+            if minutes is not None and run.auto is None:
+                log.info("the run keeps the recipe and the time that it began with; --minutes has no effect")
             try:
                 with task_class(run.files) as task:
                     run = _choose_recipe(run, task, log, start)
@@ -131,6 +134,7 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
     if run.auto is not None:
         assert isinstance(task, PairTask)
         log.doing("reading the data")
+        task.check_size()
         facts = measure_corpus(task.train_corpus)
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)

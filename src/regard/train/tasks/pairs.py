@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.corpus_report import CorpusReport
 from regard.data.leakage import Leakage, find_leakage, find_leakage_within
 from regard.data.pair_rules import FilterConfig
 from regard.data.pair_store import PairStore, open_store
@@ -45,6 +46,13 @@ class PairTask(Task):
         corpus = Corpus(paths, self.files.languages, filter=filter_)
         return self.resources.enter_context(closing(corpus.read()))
 
+    def check_size(self) -> None:
+        """Raise a UserError if there are no pairs, or too few to hold some out for validation."""
+        self.train_corpus.check_not_empty()
+        self.valid_corpus.check_not_empty()
+        if self.files.valid is None:
+            _held_out(len(self.train_corpus), self.train_corpus.report)
+
     def sample_pairs(self) -> tuple[list[str], list[str]]:
         """Return the sources and the targets of a sample of the training pairs, to train tokenizers on."""
         self.train_corpus.check_not_empty()
@@ -59,9 +67,7 @@ class PairTask(Task):
             _warn(find_leakage(self.valid_corpus, self.train_corpus), log)
             return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
         shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(len(store))
-        n_valid = min(_MAX_HELD_OUT, len(store) // 20)
-        if n_valid == 0:
-            raise UserError(f"{len(store)} pairs are too few to hold some out for validation; give --valid files")
+        n_valid = _held_out(len(store), store.report)
         log.info(f"validation data: {n_valid:,} pairs held out of the training data")
         train_rows, valid_rows = np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
         _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows]), log)
@@ -78,6 +84,14 @@ class PairTask(Task):
         if not len(store):
             raise no_usable_pair(corpus.name, store.report)
         return store
+
+
+def _held_out(pairs: int, report: CorpusReport) -> int:
+    """Return how many pairs of the training data are held out for validation."""
+    if held_out := min(_MAX_HELD_OUT, pairs // 20):
+        return held_out
+    why = "; ".join(report.describe("training data"))
+    raise UserError(f"{pairs} pairs are too few to hold some out for validation; give --valid files ({why})")
 
 
 def _warn(leakage: Leakage, log: RunLog) -> None:
