@@ -99,3 +99,16 @@ def test_unknown_words_are_listed_as_they_are_written() -> None:
 
 def test_the_first_letter_is_the_first_of_a_word() -> None:
     assert capitalise("« l'été »") == "« L'été »" and capitalise("3 cats") == "3 cats" and capitalise("…") == "…"
+
+
+def test_headlines_get_the_case_of_sentences() -> None:
+    seen = SeenWords.count(
+        ["The man sleeps in a green room.", "A room in Paris", "Sleeps the man? Green or not", "Man"]
+    )
+    assert FittedText.fit("The Man Sleeps In A Green Room", seen).text == "The man sleeps in a green room"
+    assert FittedText.fit("A Man Sleeps in a Room in Paris", seen).text == "A man sleeps in a room in Paris"
+    for sentence in ("The man sleeps in Paris", "The Man", "Paris Paris Paris"):
+        assert FittedText.fit(sentence, seen).text == sentence
+    lower = SeenWords.count(["the man sleeps in a green room"])
+    fitted = FittedText.fit("The Man Sleeps In Berlin", lower)
+    assert fitted.restore("der mann") == "Der mann"

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from regard.text.seen_words import SeenWords, first_word, replace_words, split_words
 from regard.text.units import unit_spans
 
+_MIN_TITLE = 3  # words of a headline
+_LONG_WORD = 4  # letters; shorter words may be in lower case in a headline
 _JOINERS = "\u200d\ufe0f"  # inside of emoji
 
 
@@ -43,16 +45,17 @@ class FittedText:
         >>> fitted.restore("le chat s'assit")
         "Le chat s'assit!"
         """
-        if all(map(seen.counts.__contains__, text.split())):  # the quick check that most texts pass
+        is_title = _is_title(text, seen)
+        if not is_title and all(map(seen.counts.__contains__, text.split())):  # the quick check that most texts pass
             return cls(text)
         words = split_words(text)
-        if all(word in seen for word in words) and seen.separate_marks.isdisjoint(words):
+        if not is_title and all(word in seen for word in words) and seen.separate_marks.isdisjoint(words):
             return cls(text)
         before, body, after = _take_off_marks(text, seen)
         words = split_words(body)
         is_upper = _is_upper(words, seen)
-        if is_upper:
-            cased = replace_words(body, lambda word: seen.usual_forms.get(word.lower(), word.lower()))
+        if is_upper or is_title:
+            cased = replace_words(body, lambda word: _usual_form(word, seen, is_upper))
             cased = capitalise(cased) if seen.starts_with_capital else cased
         else:
             cased = replace_words(body, lambda word: _seen_form(word, seen))
@@ -108,6 +111,20 @@ def capitalise(text: str) -> str:
     """
     start = text.find(first_word(text))
     return text[:start] + text[start : start + 1].title() + text[start + 1 :]
+
+
+def _is_title(text: str, seen: SeenWords) -> bool:
+    """Whether this is a headline: its long words start with capitals, also those that do not inside of other texts."""
+    words = text.split()
+    if len(words) < _MIN_TITLE or not all(word[:1].isupper() for word in words if len(word) >= _LONG_WORD):
+        return False  # most texts end here
+    forms = [seen.usual_forms.get(word.lower(), "") for word in words[1:] if word[:1].isupper()]
+    return sum(form[:1].islower() for form in forms) >= max(2, len(forms) / 2)
+
+
+def _usual_form(word: str, seen: SeenWords, lower: bool) -> str:
+    """Return the word in the form that is most frequent inside of texts; an unknown one as it is, or in lower case."""
+    return seen.usual_forms.get(word.lower(), word.lower() if lower else word)
 
 
 def _is_upper(words: Sequence[str], seen: SeenWords) -> bool:
