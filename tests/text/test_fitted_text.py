@@ -99,3 +99,21 @@ def test_unknown_words_are_listed_as_they_are_written() -> None:
 
 def test_the_first_letter_is_the_first_of_a_word() -> None:
     assert capitalise("« l'été »") == "« L'été »" and capitalise("3 cats") == "3 cats" and capitalise("…") == "…"
+
+
+@pytest.mark.parametrize(
+    ("training", "text", "fitted"),
+    [
+        ("die Straße ist groß", "DIE STRASSE IST GROSS", "die Straße ist groß"),
+        ("die Straße ist groß", "DIE STRAßE IST GROß", "die Straße ist groß"),
+        ("die Masse und die Maße , die Maße", "die masse", "die Masse"),
+        ("istanbul güzel şehir", "İSTANBUL GÜZEL ŞEHİR", "istanbul güzel şehir"),
+        ("istanbul güzel şehir", "İstanbul güzel", "istanbul güzel"),
+        ("ışık var", "IŞIK VAR", "ışık var"),
+        ("ο σοφός", "Ο ΣΟΦΌΣ", "ο σοφός"),
+        ("le café est là", "le cafe\u0301 est là", "le café est là"),
+    ],
+)
+def test_words_that_are_spelt_differently_in_capitals_are_known(training: str, text: str, fitted: str) -> None:
+    result = FittedText.fit(text, SeenWords.count([training]))
+    assert result.text == fitted and not result.unknown

@@ -52,7 +52,7 @@ class FittedText:
         words = split_words(body)
         is_upper = _is_upper(words, seen)
         if is_upper:
-            cased = replace_words(body, lambda word: seen.usual_forms.get(word.lower(), word.lower()))
+            cased = replace_words(body, lambda word: seen.usual_form(word) or word.lower())
             cased = capitalise(cased) if seen.starts_with_capital else cased
         else:
             cased = replace_words(body, lambda word: _seen_form(word, seen))
@@ -114,14 +114,15 @@ def _is_upper(words: Sequence[str], seen: SeenWords) -> bool:
     """Whether these are at least two words in capitals that are not what the training data are like."""
     cased = [word for word in words if word.upper() != word.lower()]
     unseen = sum(word not in seen for word in cased)
-    return len(cased) >= 2 and all(word == word.upper() for word in cased) and 2 * unseen > len(cased)
+    capitals = [word.replace("ß", "ẞ") for word in cased]  # ß is common among capitals
+    return len(cased) >= 2 and all(word == word.upper() for word in capitals) and 2 * unseen > len(cased)
 
 
 def _seen_form(word: str, seen: SeenWords) -> str:
     """Return the word as it was seen most often; an unknown word in lower case if the training data are."""
     if word in seen:
         return word
-    return seen.usual_forms.get(word.lower()) or (word if seen.is_cased else word.lower())
+    return seen.usual_form(word) or (word if seen.is_cased else word.lower())
 
 
 def _take_off_marks(text: str, seen: SeenWords) -> tuple[str, str, str]:
