@@ -83,7 +83,7 @@ def _csv_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
         elif len(row) == 2:
             yield row[0].encode("utf-8", "surrogateescape"), row[1].encode("utf-8", "surrogateescape")
         else:
-            yield BadLine("not two columns")
+            yield BadLine("not two comma-separated columns")
 
 
 def _csv_rows(file: DataFile) -> Iterator[list[str] | None]:
