@@ -133,3 +133,11 @@ def test_another_encoding_is_named(tmp_path: Path) -> None:
     path.write_bytes("".join(f"{ENGLISH[0]}\t{side}\n" for side in GERMAN).encode("utf-16"))
     with pytest.raises(UserError, match="is UTF-16; convert it"):
         inspect(Corpus((path,)))
+
+
+def test_a_pair_with_carriage_returns_on_both_sides_is_one_pair(tmp_path: Path) -> None:
+    files = tmp_path / "a.en", tmp_path / "a.de"
+    for file, texts in zip(files, (ENGLISH, GERMAN), strict=True):
+        file.write_bytes("".join(f"{text}\r\n" for text in texts).encode())
+    [found] = [finding for finding in inspect(Corpus(files)).findings if "carriage return" in finding.problem]
+    assert (found.pairs, found.share) == (2, 1.0)

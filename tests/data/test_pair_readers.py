@@ -91,6 +91,15 @@ def test_every_format_gives_the_pairs(
         assert read(path, ("fr", "en"))[0] == [(t, s) for s, t in PAIRS]
 
 
+@pytest.mark.parametrize(
+    ("header", "is_left_out"), [("en,fr", True), ("EN,de", True), ("en,en", False), ("a,b", False)]
+)
+def test_language_codes_in_the_first_row_of_a_csv_are_left_out(header: str, is_left_out: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}\nthe cat,le chat\nen,fr\n")
+    assert len(read(path)[0]) == (2 if is_left_out else 3)
+
+
 def moses_zip(path: Path, members: dict[str, str]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members.items():

@@ -112,3 +112,21 @@ def test_headlines_get_the_case_of_sentences() -> None:
     lower = SeenWords.count(["the man sleeps in a green room"])
     fitted = FittedText.fit("The Man Sleeps In Berlin", lower)
     assert fitted.restore("der mann") == "Der mann"
+
+
+@pytest.mark.parametrize(
+    ("training", "text", "fitted"),
+    [
+        ("die Straße ist groß", "DIE STRASSE IST GROSS", "die Straße ist groß"),
+        ("die Straße ist groß", "DIE STRAßE IST GROß", "die Straße ist groß"),
+        ("die Masse und die Maße , die Maße", "die masse", "die Masse"),
+        ("istanbul güzel şehir", "İSTANBUL GÜZEL ŞEHİR", "istanbul güzel şehir"),
+        ("istanbul güzel şehir", "İstanbul güzel", "istanbul güzel"),
+        ("ışık var", "IŞIK VAR", "ışık var"),
+        ("ο σοφός", "Ο ΣΟΦΌΣ", "ο σοφός"),
+        ("le café est là", "le cafe\u0301 est là", "le café est là"),
+    ],
+)
+def test_words_that_are_spelt_differently_in_capitals_are_known(training: str, text: str, fitted: str) -> None:
+    result = FittedText.fit(text, SeenWords.count([training]))
+    assert result.text == fitted and not result.unknown

@@ -45,3 +45,7 @@ def test_spaces_between_sentences_follow_the_script() -> None:
 def test_a_line_never_becomes_two() -> None:
     split = SplitText.of("One.\u2028Two.\x0b\x85 Three.\rFour.", "en")
     assert len(split.join(["x"] * len(split.sentences)).splitlines()) == 1
+
+
+def test_half_of_a_surrogate_pair_is_replaced() -> None:
+    assert SplitText.of("One \ud800. Two.", "en").sentences == ("One ?.", "Two.")

@@ -58,3 +58,13 @@ def test_a_log_outlives_its_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyP
             log.info("nobody reads this")
             log.record(1, loss=2.0)
     assert [row["loss"] for row in read_metrics(log.path)] == [2.0, 2.0]
+
+
+def test_the_first_line_names_the_limits(tmp_path: Path, capsys: Any) -> None:
+    with RunLog(tmp_path) as log:
+        for seconds in (None, 90.0):
+            with log.progress(2, 1_000, seconds):
+                pass
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "training: at most 1,000 updates, starting with update 3"
+    assert lines[1] == "training: at most 1,000 updates or 90 s, starting with update 3"

@@ -167,12 +167,12 @@ def _count_words(corpus: ParsedCorpus, side: int, progress: ReadingProgress) -> 
 
 def _unreadable(corpus: ParsedCorpus) -> list[Finding]:
     """Return what the reader reports: lines that it leaves out or repairs."""
-    return [
-        Finding(
-            "", problem if problem in REPAIRED else f"left out: {problem}", n, n / corpus.report.lines, (first,), None
-        )
-        for problem, (n, first) in sorted(corpus.report.problems.items())
-    ]
+    findings, lines = [], corpus.report.lines
+    for problem, (n, first) in sorted(corpus.report.problems.items()):
+        name = problem if problem in REPAIRED else f"left out: {problem}"
+        pairs = min(n, lines)  # what is repaired is counted on both sides
+        findings.append(Finding("", name, pairs, pairs / lines, (first,), None))
+    return findings
 
 
 def _by_rule(corpus: ParsedCorpus, table: PairTable, rule: PairRule) -> Finding:

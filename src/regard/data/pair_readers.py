@@ -20,6 +20,13 @@ RawPair = tuple[bytes | str, bytes | str] | BadLine
 Languages = tuple[str, str] | None
 
 _HEADERS = {("source", "target"), ("src", "tgt")}
+_CODES = (
+    "af am ar as ay az ba be bg bn bo br bs ca ce co cs cy da de el en eo es et eu fa fi fo fr fy ga gd gl gn gu ha he "
+    "hi hr ht hu hy ia id ig is it ja jv ka kk km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no "
+    "ny oc om or pa pl ps pt qu rm ro ru rw sa sd si sk sl sm sn so sq sr st su sv sw ta te tg th ti tk tl tn tr ts tt "
+    "ug uk ur uz vi wo xh yi yo zh zu"
+)
+"""Language codes that the first row of a CSV file may have"""
 
 
 class Lines(Protocol):
@@ -76,7 +83,7 @@ def _csv_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
         elif len(row) == 2:
             yield row[0].encode("utf-8", "surrogateescape"), row[1].encode("utf-8", "surrogateescape")
         else:
-            yield BadLine("not two columns")
+            yield BadLine("not two comma-separated columns")
 
 
 def _csv_rows(file: DataFile) -> Iterator[list[str] | None]:
@@ -96,7 +103,8 @@ def _csv_rows(file: DataFile) -> Iterator[list[str] | None]:
 
 def _is_header(row: list[str], langs: Languages) -> bool:
     names = tuple(cell.strip("\ufeff ").lower() for cell in row)
-    return names in _HEADERS or names == langs
+    are_codes = len(names) == len(set(names)) == 2 and set(names) <= set(_CODES.split())
+    return names in _HEADERS or names == langs or are_codes
 
 
 def _zip_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:

@@ -16,11 +16,14 @@ def has_surrogate(text: str) -> bool:
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
+def encodable(text: str) -> str:
+    """Return the text with a question mark in the place of what UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode("utf-8") if has_surrogate(text) else text
+
+
 def clean(text: str) -> str:
     """Return the text on one line, with single spaces, no byte order mark and only characters that UTF-8 can encode."""
-    if has_surrogate(text):
-        text = text.encode("utf-8", "replace").decode("utf-8")
-    return " ".join(text.removeprefix("\ufeff").split())
+    return " ".join(encodable(text).removeprefix("\ufeff").split())
 
 
 def needs_cleaning(lines: str) -> bool:

@@ -118,27 +118,28 @@ def _is_title(text: str, seen: SeenWords) -> bool:
     words = text.split()
     if len(words) < _MIN_TITLE or not all(word[:1].isupper() for word in words if len(word) >= _LONG_WORD):
         return False  # most texts end here
-    forms = [seen.usual_forms.get(word.lower(), "") for word in words[1:] if word[:1].isupper()]
+    forms = [seen.usual_form(word) or "" for word in words[1:] if word[:1].isupper()]
     return sum(form[:1].islower() for form in forms) >= max(2, len(forms) / 2)
 
 
 def _usual_form(word: str, seen: SeenWords, lower: bool) -> str:
     """Return the word in the form that is most frequent inside of texts; an unknown one as it is, or in lower case."""
-    return seen.usual_forms.get(word.lower(), word.lower() if lower else word)
+    return seen.usual_form(word) or (word.lower() if lower else word)
 
 
 def _is_upper(words: Sequence[str], seen: SeenWords) -> bool:
     """Whether these are at least two words in capitals that are not what the training data are like."""
     cased = [word for word in words if word.upper() != word.lower()]
     unseen = sum(word not in seen for word in cased)
-    return len(cased) >= 2 and all(word == word.upper() for word in cased) and 2 * unseen > len(cased)
+    capitals = [word.replace("ß", "ẞ") for word in cased]  # ß is common among capitals
+    return len(cased) >= 2 and all(word == word.upper() for word in capitals) and 2 * unseen > len(cased)
 
 
 def _seen_form(word: str, seen: SeenWords) -> str:
     """Return the word as it was seen most often; an unknown word in lower case if the training data are."""
     if word in seen:
         return word
-    return seen.usual_forms.get(word.lower()) or (word if seen.is_cased else word.lower())
+    return seen.usual_form(word) or (word if seen.is_cased else word.lower())
 
 
 def _take_off_marks(text: str, seen: SeenWords) -> tuple[str, str, str]:

@@ -61,6 +61,17 @@ def has_letter(word: str) -> bool:
     return any(map(str.isalnum, word))
 
 
+def _fold(word: str) -> str:
+    """Return what all spellings of a word have in common: ß is ss, İ and ı are i, accents may be separate characters.
+
+    >>> _fold("STRASSE") == _fold("Straße"), _fold("IŞIK") == _fold("ışık"), _fold("İstanbul")
+    (True, True, 'istanbul')
+    """
+    if word.isascii():
+        return word.lower()
+    return unicodedata.normalize("NFC", word.casefold().replace("i\u0307", "i").replace("ı", "i"))
+
+
 class WordCount(NamedTuple):
     """How often a word occurs"""
 
@@ -108,11 +119,20 @@ class SeenWords:
 
     @cached_property
     def usual_forms(self) -> dict[str, str]:
-        """Lower-case word → the form that is most frequent inside texts, where no capital is due to the position"""
+        """Lower-case word → the form that is most frequent inside texts, where no capital is due to the position
+
+        Words that are spelt differently in capitals, such as Straße and STRASSE, have a second entry.
+        """
         forms: dict[str, str] = {}
-        for word in sorted(self.counts, key=lambda word: -self.counts[word].inside):
-            forms.setdefault(word.lower(), word)
+        words = sorted(self.counts, key=lambda word: -self.counts[word].inside)
+        for key in (str.lower, _fold):
+            for word in words:
+                forms.setdefault(key(word), word)
         return forms
+
+    def usual_form(self, word: str) -> str | None:
+        """Return the form of a word that is most frequent inside texts; None if it occurs in no casing."""
+        return self.usual_forms.get(word.lower()) or self.usual_forms.get(_fold(word))
 
     @cached_property
     def is_cased(self) -> bool:
@@ -135,7 +155,7 @@ class SeenWords:
 
     def unknown(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return those of the words that do not occur in any casing, in order and without repetitions."""
-        unseen = (word for word in words if word not in self.counts and word.lower() not in self.usual_forms)
+        unseen = (word for word in words if word not in self.counts and self.usual_form(word) is None)
         return tuple(dict.fromkeys(unseen))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sentencex import segment
 
+from regard.text.clean import encodable
 from regard.text.units import lacks_spaces
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -68,8 +69,11 @@ class SplitText:
 
 
 def _parts(text: str, language: str) -> Iterator[str]:
-    """Yield the sentences of each line with the white space around them; together they are the text."""
-    for line in _LINE.findall(text):
+    """Yield the sentences of each line with the white space around them; together they are the text.
+
+    Half of a surrogate pair, which UTF-8 cannot encode, becomes a question mark.
+    """
+    for line in _LINE.findall(encodable(text)):
         parts = segment(language, line)
         yield from parts if "".join(parts) == line else [line]
 

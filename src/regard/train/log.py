@@ -86,10 +86,11 @@ class RunLog:
             write_atomically(self.path, lines.encode())
 
     @contextmanager
-    def progress(self, done: int, total: int) -> Iterator[None]:
+    def progress(self, done: int, total: int, seconds: float | None = None) -> Iterator[None]:
         """Show a progress bar while the block runs, if stderr is a terminal."""
         self._started, self._first = time.monotonic(), done
-        self.info(f"training: at most {total:,} updates, starting with update {done + 1:,}")
+        limit = f"{total:,} updates" + (f" or {duration(seconds)}" if seconds is not None else "")
+        self.info(f"training: at most {limit}, starting with update {done + 1:,}")
         if not self.console.is_terminal:
             yield
             return

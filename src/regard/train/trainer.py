@@ -99,7 +99,7 @@ class Trainer:
             closing(self.batches.stream(StreamPosition(progress.epoch, progress.batch))) as stream,
             self.gradients.determinism(),
             stop_signals() as stop,
-            self.log.progress(progress.step, config.steps),
+            self.log.progress(progress.step, config.steps, config.seconds),
         ):
             self.meter.restart()
             self._saved_at = self._reported_at = time.monotonic()
