@@ -106,5 +106,6 @@ def test_errors_are_one_line(toy_run: Path, tmp_path: Path, error_line: Callable
         ([short, short, "--output", "/"], "is a folder"),
         ([short, short, "--stride", "2"], "--stride has no effect"),
         ([short, short, "--baseline", toy_run, "--paired", "t"], "--paired t: choose"),
+        ([short, short, "--paired", "bootstrap"], "--paired has no effect without --baseline"),
     ):
         assert message in error_line("evaluate", toy_run, *arguments), arguments

@@ -43,7 +43,10 @@ BaselineOption = Annotated[
     Path | None, typer.Option(metavar="DIR2", help="A second model to compare with, by a paired significance test.")
 ]
 PairedOption = Annotated[
-    str, typer.Option(metavar="TEST", help="With --baseline: bootstrap, or randomisation (approximate).")
+    str | None,
+    typer.Option(
+        metavar="TEST", help="With --baseline: bootstrap, or randomisation (approximate).  [default: bootstrap]"
+    ),
 ]
 TagsOption = Annotated[
     Path | None,
@@ -79,7 +82,7 @@ def evaluate(
     folder: ModelDirArgument,
     files: TestFilesArgument,
     baseline: BaselineOption = None,
-    paired: PairedOption = "bootstrap",
+    paired: PairedOption = None,
     tags: TagsOption = None,
     metric_command: MetricCommandOption = None,
     tokenize: TokenizeOption = "13a",
@@ -107,6 +110,8 @@ def evaluate(
     for_translators = {"--baseline": baseline, "--tags": tags, "--metric-command": metric_command, "--beam": beam}
     for_translators |= {"--lowercase": lowercase, "--output": output, "--alignments": alignments}
     for_translators |= {"--max-source": max_source}
+    if paired and baseline is None:
+        raise UserError("--paired has no effect without --baseline; add --baseline DIR2")
     if output:
         check_output_file(output, "--output")
     pipeline = load_any(folder, device)
@@ -123,7 +128,7 @@ def evaluate(
         load_translator(baseline, device=device, max_source=max_source) if baseline else None,
         {"beam": beam} if beam else {},
         ScoreOptions(tokenize, lowercase),
-        check_test_name(paired),
+        check_test_name(paired or "bootstrap"),
         parse_metrics(metric_command or ()),
     )
     print_line(run(files, tags, alignments, output, as_json))
