@@ -77,7 +77,9 @@ def test_all_files_give_the_same_pairs(table: pa.Table, tmp_path: Path, expected
 def test_languages_choose_among_columns(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     parquet.write_table(columns(de=[f"eine Katze {i}" for i in range(50)]), path)
-    assert read(path)[0][0] == ("a cat 0", "un chât 0")
+    with pytest.raises(UserError, match=r"has several columns of text \(en, fr, de\); name two"):
+        read(path)
+    assert named_languages(path) == ("en", "fr"), "so that a translator finds its languages in it"
     assert read(path, ("de", "en"))[0][0] == ("eine Katze 0", "a cat 0")
     with pytest.raises(UserError, match=r"no columns of text de and it; it has id \(int64\), en \(string\)"):
         read(path, ("de", "it"))

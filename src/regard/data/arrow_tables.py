@@ -68,8 +68,8 @@ def read_arrow_pairs(file: DataFile, langs: tuple[str, str] | None) -> Iterator[
 def table_languages(path: Path) -> tuple[str, str] | None:
     """Return the names of the two sides of a Parquet or Arrow file; None if it has none or cannot be read."""
     with suppress(UserError), _batches(path) as (schema, _):
-        first, second = _choose_columns(schema, None, path)
-        return first[-1], second[-1]
+        first, second, *_ = [*_text_columns(schema), None, None]
+        return (first[-1], second[-1]) if first and second else None
     return None
 
 
@@ -102,8 +102,8 @@ Column = tuple[str, ...]
 """The name of a column, or of a column and of a field in it"""
 
 
-def _choose_columns(schema: Any, langs: tuple[str, str] | None, path: Path) -> tuple[Column, Column]:
-    """Return the columns of the source and of the target: those named by `langs`, or the first two of text."""
+def _text_columns(schema: Any) -> list[Column]:
+    """Return the columns of text, or the fields of the column `translation`."""
     from pyarrow import types
 
     def is_text(kind: Any) -> bool:
@@ -111,17 +111,25 @@ def _choose_columns(schema: Any, langs: tuple[str, str] | None, path: Path) -> t
 
     index = schema.get_field_index(_STRUCT)
     if index >= 0 and types.is_struct(schema.types[index]):
-        columns: list[Column] = [(_STRUCT, field.name) for field in schema.types[index] if is_text(field.type)]
-    else:
-        columns = [(name,) for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
+        return [(_STRUCT, field.name) for field in schema.types[index] if is_text(field.type)]
+    return [(name,) for name, kind in zip(schema.names, schema.types, strict=True) if is_text(kind)]
+
+
+def _choose_columns(schema: Any, langs: tuple[str, str] | None, path: Path) -> tuple[Column, Column]:
+    """Return the columns of the source and of the target: those named by `langs`, or the only two of text."""
+    columns = _text_columns(schema)
     by_name = {column[-1]: column for column in columns}
     if langs and all(language in by_name for language in langs):
         return by_name[langs[0]], by_name[langs[1]]
-    if len(columns) < 2 or (langs and len(columns) > 2):
-        names = ", ".join(f"{name} ({kind})" for name, kind in zip(schema.names, schema.types, strict=True))
-        wanted = f"no columns of text {' and '.join(langs)}" if langs else "no two columns of text"
-        raise UserError(f"{path}: {wanted}; it has {names or 'no columns'}")
-    return columns[0], columns[1]
+    if len(columns) == 2:
+        return columns[0], columns[1]
+    if len(columns) > 2 and not langs:
+        raise UserError(
+            f"{path}: has several columns of text ({', '.join(by_name)}); name two, as in --languages en-fr"
+        )
+    names = ", ".join(f"{name} ({kind})" for name, kind in zip(schema.names, schema.types, strict=True))
+    wanted = f"no columns of text {' and '.join(langs)}" if langs else "no two columns of text"
+    raise UserError(f"{path}: {wanted}; it has {names or 'no columns'}")
 
 
 def _texts(batch: Any, column: Column) -> list[bytes | None]:
