@@ -148,7 +148,12 @@ class Plan:
         parts = f" in {self.parts} parts, to fit into memory" if self.parts > 1 else ""
         limit = "as many as the time allows" if self.updates < size.updates else "where validation stops improving"
         rows = (
-            ("vocabulary", f"{size.vocab:,} pieces", f"for {words}; both languages share it", "tokenizer.vocab_size"),
+            (
+                "vocabulary",
+                f"up to {size.vocab:,} pieces",
+                f"for {words}; both languages share it",
+                "tokenizer.vocab_size",
+            ),
             ("model", layers, self._model_reason(), "model.n_layers model.d_model model.d_ff"),
             ("dropout", f"{size.dropout:g}", "small corpora are easily learnt by heart", "model.dropout"),
             ("BPE-dropout", _number(size.bpe_dropout), self._resampling_reason(), "tokenizer.dropout"),

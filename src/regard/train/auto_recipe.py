@@ -70,7 +70,8 @@ class AutoRecipe:
 
 def describe_plan(plan: Plan, device: torch.device, user_options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that tell the user what was chosen, what they have set, and how long it will take."""
-    where = "a GPU" if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    n = torch.get_num_threads()
+    where = "a GPU" if device.type == "cuda" else f"{n} CPU thread{'s' if n > 1 else ''}"
     yield f"auto: {plan.facts.describe()}, on {where}"
     by_user = flatten(user_options)
     for choice in plan.choices():
