@@ -118,14 +118,14 @@ def inspect(
         read = {name: stack.enter_context(closing(corpus.read(progress))) for name, corpus in sources.items()}
         corpus = read.pop("")
         corpus.check_not_empty()
-        found = inspect_corpus(corpus, read, progress)
+        inspection = inspect_corpus(corpus, read, progress)
         if picture:
             draw_corpus(corpus, picture)
     if as_json:
-        print_line(json.dumps(asdict(found), ensure_ascii=False, indent=2))
+        print_line(json.dumps(asdict(inspection), ensure_ascii=False, indent=2))
         return
     words = ["regard", "data", "clean", *map(str, files), *(["--languages", languages] if languages else [])]
-    print_line(describe_inspection(found, f"{shlex.join(words)} --out FOLDER"))
+    print_line(describe_inspection(inspection, f"{shlex.join(words)} --out FOLDER"))
     if picture:
         print_line(f"\n{picture}")
 

@@ -172,21 +172,21 @@ def named_languages(path: Path) -> tuple[str, str] | None:
         path = data_files(path)[0]
     if not path.is_file():  # a pipe can be read only once
         return None
-    file, found = DataFile(path), None
+    file, languages = DataFile(path), None
     match without_compression(path).suffix.lower():
         case ".tmx" | ".xlf" | ".xliff":
-            found = memory_languages(file)
+            languages = memory_languages(file)
         case ".zip" if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                found = _find_members(archive.namelist(), path, None)
-            found = found[0].rpartition(".")[2], found[1].rpartition(".")[2]
+                src, tgt = _find_members(archive.namelist(), path, None)
+            languages = src.rpartition(".")[2], tgt.rpartition(".")[2]
         case suffix if suffix in TABLE_SUFFIXES:
-            found = table_languages(path)
+            languages = table_languages(path)
         case ".jsonl":
             with suppress(ValueError, KeyError, TypeError, RecursionError, StopIteration):
                 first, second = tuple(json.loads(next(file.lines()))["translation"])[:2]
-                found = first, second
-    codes = [re.split("[-_]", language)[0].lower() for language in found or ()]
+                languages = first, second
+    codes = [re.split("[-_]", language)[0].lower() for language in languages or ()]
     return (codes[0], codes[1]) if len(set(codes)) == 2 and all(map(_is_code, codes)) else None
 
 

@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import Config
 from regard.data.pair_table import PairTable
+from regard.data.side_labels import SideLabels
 
 _FEWEST_PAIRS = 20
 """Fewer pairs than this have no usual length ratio"""
 _SHORT = 20
-"""Characters of a text about which nothing can be said: it may have any length ratio or be its own translation"""
+"""Characters; a shorter text may have any length ratio, and may be its own translation"""
 
 
 class FilterConfig(Config):
@@ -97,31 +98,22 @@ class IdenticalRule:
 
 
 @dataclass(frozen=True)
-class ScriptRule:
-    """A side in another script than the usual one of this side, such as Latin instead of Cyrillic."""
+class LabelRule:
+    """A side whose script or language, as far as it is certain, is not the usual one of this side."""
 
-    name: ClassVar[str] = "script"
-    problem: ClassVar[str] = "wrong script"
-
-    def __call__(self, table: PairTable) -> NDArray[np.bool_]:
-        return table.scripts.unusual() if table.scripts else np.zeros(len(table), dtype=np.bool_)
-
-
-@dataclass(frozen=True)
-class LanguageRule:
-    """A side in another language than the usual one of this side, if that is certain."""
-
-    name: ClassVar[str] = "language"
-    problem: ClassVar[str] = "wrong language"
+    name: str
+    problem: str
+    column: Literal["scripts", "languages"]
 
     def __call__(self, table: PairTable) -> NDArray[np.bool_]:
-        return table.languages.unusual() if table.languages else np.zeros(len(table), dtype=np.bool_)
+        labels: SideLabels | None = getattr(table, self.column)
+        return labels.unusual() if labels else np.zeros(len(table), dtype=np.bool_)
 
 
 DUPLICATE, RATIO = DuplicateRule(), RatioRule()
-RULES: dict[str, PairRule] = {
-    rule.name: rule for rule in (DUPLICATE, IdenticalRule(), RATIO, ScriptRule(), LanguageRule())
-}
+SCRIPT = LabelRule("script", "wrong script", "scripts")
+LANGUAGE = LabelRule("language", "wrong language", "languages")
+RULES: dict[str, PairRule] = {rule.name: rule for rule in (DUPLICATE, IdenticalRule(), RATIO, SCRIPT, LANGUAGE)}
 """All rules by name, in the order in which they are applied"""
 
 

@@ -42,6 +42,7 @@ SIZES = (
     Size(float("inf"), 32_000, 6, 512, 2_048, 0.1, 0.0, 0.0, 0.1, 0.0, 25_000, 150_000),
 )
 
+_MEASURED = 1_000_000  # words; rows up to here were compared with others
 _SMALLER = ((4, 256, 512), (2, 256, 512), (2, 128, 256))
 """Layers, width and d_ff of models for little time, from large to small"""
 _LEAN_TOKENS = 1_024  # many small updates learn more in little time than few large ones
@@ -146,7 +147,7 @@ class Plan:
         size, words = self.size, f"{self.facts.target_words:,} target words"
         layers = f"{size.layers}+{size.layers} layers, {size.width} wide"
         parts = f" in {self.parts} parts, to fit into memory" if self.parts > 1 else ""
-        limit = "as many as the time allows" if self.updates < size.updates else "where validation stops improving"
+        limit = ", as many as the time allows" if self.updates < size.updates else ""
         rows = (
             (
                 "vocabulary",
@@ -161,7 +162,7 @@ class Plan:
             ("label smoothing", f"{size.smoothing:g}", "0.2 for small corpora, 0.1 else", "train.label_smoothing"),
             ("batch", f"{size.tokens:,} tokens{parts}", "small models learn from small batches", "batch.tokens"),
             ("learning rate", f"{self.options()['train']['lr']:g}", "Muon; falls to 0 along a cosine", "train.lr"),
-            ("updates", f"{self.updates:,}", f"{self.epochs:,.0f} × through the corpus, {limit}", "train.steps"),
+            ("updates", f"{self.updates:,}", f"{self.epochs:,.0f} × through the corpus{limit}", "train.steps"),
             ("averaging", "last 2 checkpoints", "if better than the best one", "train.average train.average_k"),
         )
         for what, value, reason, options in rows:
@@ -169,7 +170,9 @@ class Plan:
 
     def _model_reason(self) -> str:
         if is_smaller(self.size, self.facts):
-            return "the largest that sees the corpus often enough in the time there is"
+            return "the largest that there is time for"
+        if row_for(self.facts).words > _MEASURED:
+            return "usual for corpora of this size"
         return "larger ones validated worse on corpora of this size"
 
     def _resampling_reason(self) -> str:
@@ -199,7 +202,7 @@ def is_smaller(size: Size, facts: CorpusFacts) -> bool:
 
 
 def epochs(size: Size, facts: CorpusFacts, updates: float) -> float:
-    """Return how often so many updates go through the corpus."""
+    """Return how often a number of updates goes through the corpus."""
     return updates * size.tokens / max(1.0, facts.target_words * _TOKENS_PER_WORD)
 
 

@@ -130,7 +130,7 @@ def _with_saved_recipe(run: Run) -> Run:
 
 
 def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
-    """Choose the recipe of a run by its training data, if that is asked for; write it to the folder."""
+    """Choose the recipe of a run with `auto` by its training data; write the recipe of any run to its folder."""
     if run.auto is not None:
         assert isinstance(task, PairTask)
         log.doing("reading the data")

@@ -32,7 +32,7 @@ def measure_update_time(recipe: Recipe, device: torch.device) -> float:
 
 
 def _measure(recipe: Recipe, device: torch.device, n_sentences: int) -> tuple[float, float]:
-    """Return the seconds for the gradients of so many sentences, and those for the optimizer's step."""
+    """Return the seconds for the gradients of `n_sentences` sentences, and those for the optimizer's step."""
     vocab, on_gpu = recipe.tokenizer.vocab_size, device.type == "cuda"
     model = models.build(recipe.model, vocab, None if recipe.tokenizer.joint else vocab).to(device).train()
     gradients = Gradients(model, recipe.train)
