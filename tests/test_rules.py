@@ -29,6 +29,7 @@ LAYERS = [
     {"alignment.from_attention"},  # a setting that the bundle stores, so it lies below the rest of `alignment`
     {"bundle_files", "bundle_upgrade"},
     {"bundle"},
+    {"convert"},
     {"pipelines"},
     {"alignment"},
     {"evaluate"},

@@ -41,7 +41,7 @@ VERBS = (
         "explain",
         "lab",
     ),
-    *("serve", "generate", "classify", "embed", "caption", "compare", "bench"),
+    *("export", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
 )
 """In the order in which a newcomer needs them: the order of --help and of the documentation."""
 

@@ -1,0 +1,1 @@
+"""Export of models to other formats, and import from them."""

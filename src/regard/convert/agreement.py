@@ -1,0 +1,106 @@
+"""Compare an exported model with the original: the same inputs, greedy search, token by token."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.bundle import Bundle
+from regard.convert.export_format import ExportedModel
+from regard.data.batch import Batch, forced_batch
+from regard.models.encoder_only import EncoderOnly
+from regard.search.decode import DecodeConfig, decode
+from regard.text.clean import clean
+from regard.text.vocab import SPECIALS
+
+_N_RANDOM = 20
+_MAX_LEN = 100  # tokens of an output
+_PROMPT = 8  # tokens of a text that a language model continues
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An input for which the two models give different outputs."""
+
+    source: str
+    original: str
+    exported: str
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far an exported model agrees with the original."""
+
+    n_inputs: int
+    differences: tuple[Difference, ...]
+    max_log_prob_difference: float
+    """Largest difference of the log-probabilities of a token of the original's outputs"""
+
+    @property
+    def n_equal(self) -> int:
+        return self.n_inputs - len(self.differences)
+
+    def describe(self) -> str:
+        return (
+            f"{self.n_equal:,} of {self.n_inputs:,} outputs equal (greedy search), "
+            f"largest difference of a log-probability {self.max_log_prob_difference:.1e}"
+        )
+
+
+def sample_inputs(bundle: Bundle) -> list[list[int]]:
+    """Return the ids of the bundle's examples, and some random ones."""
+    tokenizer = bundle.tokenizers.src
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(3, 20, (_N_RANDOM,), generator=generator).tolist()
+    rows = [torch.randint(len(SPECIALS), tokenizer.size, (n,), generator=generator).tolist() for n in lengths]
+    return [*encode_inputs(bundle, bundle.examples), *rows]
+
+
+def encode_inputs(bundle: Bundle, texts: Iterable[str]) -> list[list[int]]:
+    """Return the ids of texts that are not empty."""
+    return [ids for ids in bundle.tokenizers.src.encode([clean(text) for text in texts]) if ids]
+
+
+def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[int]]) -> Agreement:
+    """Run both models on the same inputs, which a translator reads and a language model continues."""
+    is_text = bundle.task == "text"
+    sources: list[Sequence[int]] = [() for _ in inputs] if is_text else list(inputs)
+    prefixes: list[Sequence[int]] = [ids[:_PROMPT] for ids in inputs] if is_text else [() for _ in inputs]
+    expected = [_greedy(bundle, source, prefix) for source, prefix in zip(sources, prefixes, strict=True)]
+    received = exported.greedy(sources, prefixes, _MAX_LEN)
+    largest = max(
+        (
+            abs(ours - theirs)
+            for source, target in zip(sources, expected, strict=True)
+            for ours, theirs in zip(_log_probs(bundle, source, target), exported.log_probs(source, target), strict=True)
+        ),
+        default=0.0,
+    )
+    src, tgt = bundle.tokenizers.src, bundle.tokenizers.tgt
+    differences = tuple(
+        Difference(src.decode(ids), tgt.decode(ours), tgt.decode(theirs))
+        for ids, ours, theirs in zip(inputs, expected, received, strict=True)
+        if list(ours) != list(theirs)
+    )
+    return Agreement(len(inputs), differences, largest)
+
+
+def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int]) -> list[int]:
+    """Return the output of greedy search, prefix included."""
+    assert not isinstance(bundle.model, EncoderOnly)
+    config = DecodeConfig(beam=1, n_best=1, max_len=_MAX_LEN, precision="fp32")
+    batch = _batch(source, [])
+    with torch.inference_mode():
+        [[hypothesis]] = decode(bundle.model, batch, config, [prefix] if prefix else None)
+    return list(hypothesis.ids)
+
+
+@torch.inference_mode()
+def _log_probs(bundle: Bundle, source: Sequence[int], target: Sequence[int]) -> list[float]:
+    batch = _batch(source, target)
+    log_probs = bundle.model(batch).float().log_softmax(-1)[0]
+    return log_probs.gather(1, batch.tgt_out[0][:, None])[:, 0].tolist()
+
+
+def _batch(source: Sequence[int], target: Sequence[int]) -> Batch:
+    return forced_batch([source] if source else None, [target])

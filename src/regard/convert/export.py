@@ -1,0 +1,84 @@
+"""Export a model directory to another format, and check that the exported model gives the same output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from regard.bundle import Bundle
+from regard.convert.agreement import Agreement, compare, encode_inputs, sample_inputs
+from regard.convert.export_format import ExportFormat, ExportOptions
+from regard.errors import UserError
+from regard.files import new_folder
+
+_FORMATS: dict[str, str] = {}
+"""Name → the module that holds its class, called `Format`"""
+
+
+@dataclass(frozen=True)
+class Export:
+    """The result of an export."""
+
+    path: Path
+    n_bytes: int
+    agreement: Agreement | None
+    """None: the check was left out"""
+
+
+def format_names() -> list[str]:
+    return list(_FORMATS)
+
+
+def export_format(name: str) -> ExportFormat:
+    """Return the format of that name; its libraries are loaded now."""
+    if name not in _FORMATS:
+        raise UserError(f"export format '{name}' is unknown; choose one of {', '.join(_FORMATS)}")
+    try:
+        module = import_module(_FORMATS[name])
+    except ModuleNotFoundError as error:
+        raise UserError(f"export to {name} needs {error.name}; run: pip install 'regard[export]'") from None
+    loaded: ExportFormat = module.Format()
+    return loaded
+
+
+def export(
+    folder: str | Path,
+    out: str | Path,
+    to: str,
+    *,
+    check: Sequence[str] | bool = True,
+    **options: object,
+) -> Export:
+    """Write the model in `folder` to `out`, in the format `to`. `options` are those of ExportOptions.
+
+    Both models then translate (or continue) the texts `check`, by default a built-in sample, and are compared; the
+    result is written into the README. False: no check. Nothing is left at `out` if the export fails.
+    """
+    chosen, out = export_format(to), Path(out)
+    parsed = ExportOptions.parse(dict(options), where="export")
+    if out.exists():
+        raise UserError(f"{out}: exists already; name another path, or delete it first")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"{out}: there is no folder {out.absolute().parent}")
+    bundle = Bundle.load(folder)
+    if problem := chosen.problem(bundle, parsed):
+        raise UserError(f"{folder}: cannot export to {to}: {problem}")
+    with new_folder(out) as temporary:
+        chosen.write(bundle, temporary, parsed)
+        agreement = None
+        if check is not False:
+            inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
+            agreement = compare(bundle, chosen.open(temporary, bundle), inputs)
+        (temporary / "README.md").write_text(_readme(bundle, chosen, agreement), encoding="utf-8")
+    return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), agreement)
+
+
+def _readme(bundle: Bundle, chosen: ExportFormat, agreement: Agreement | None) -> str:
+    checked = "It was not compared with the original." if agreement is None else f"Check: {agreement.describe()}."
+    return f"""# {" → ".join(bundle.languages)}
+
+A model of regard, exported to {chosen.title}.
+
+{chosen.usage(bundle)}
+{checked}
+"""

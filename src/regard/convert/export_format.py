@@ -1,0 +1,66 @@
+"""What every export format does: say whether it can hold a model, write it, and run it for the check."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+
+from regard.bundle import Bundle
+from regard.config import Config
+
+Quantization = Literal[
+    "float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"
+]
+
+
+class ExportOptions(Config):
+    """Options of an export; a format refuses those that it does not know."""
+
+    quantization: Quantization | None = None
+    """Number type of the weights; default: that of the format."""
+    shortlist: int = 0
+    """Write a shortlist with this many target tokens per source token; 0: none."""
+    license: str | None = None
+    """License of the model, for its card, e.g. cc-by-4.0."""
+
+
+class ExportedModel(Protocol):
+    """An exported model, run by the program that it was written for.
+
+    Sources are ids without EOS, empty for a language model. Prefixes are ids that the output starts with.
+    """
+
+    def greedy(
+        self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], max_len: int
+    ) -> list[list[int]]:
+        """Return the output of greedy search for each source, prefix included, without BOS and EOS."""
+        ...
+
+    def log_probs(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
+        """Return the log-probability of each target token, and of EOS after them, when the output is forced."""
+        ...
+
+
+class ExportFormat(Protocol):
+    """A format that models can be exported to."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What it is called in text, e.g. CTranslate2"""
+    is_file: ClassVar[bool]
+    """Whether the result is one file instead of a folder"""
+
+    def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
+        """Return why the format cannot hold the model, and what can, as the rest of "cannot export: …"; None: it can"""
+        ...
+
+    def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> None:
+        """Write the model's files into an empty folder."""
+        ...
+
+    def open(self, folder: Path, bundle: Bundle) -> ExportedModel:
+        """Load what was written."""
+        ...
+
+    def usage(self, bundle: Bundle) -> str:
+        """Return how to use the exported model, as Markdown for its README."""
+        ...
