@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from regard.bundle import Bundle
-from regard.convert.agreement import Agreement, compare, encode_inputs, sample_inputs
+from regard.convert.export_check import ExportCheck, compare, encode_inputs, sample_inputs
 from regard.convert.export_format import ExportFormat, ExportOptions
 from regard.errors import UserError
 from regard.files import new_folder
@@ -21,7 +21,7 @@ class Export:
 
     path: Path
     n_bytes: int
-    agreement: Agreement | None
+    checked: ExportCheck | None
     """None: the check was left out"""
 
 
@@ -65,20 +65,20 @@ def export(
         raise UserError(f"{folder}: cannot export to {to}: {problem}")
     with new_folder(out) as temporary:
         chosen.write(bundle, temporary, parsed)
-        agreement = None
+        checked = None
         if check is not False:
             inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
-            agreement = compare(bundle, chosen.open(temporary, bundle), inputs)
-        (temporary / "README.md").write_text(_readme(bundle, chosen, agreement), encoding="utf-8")
-    return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), agreement)
+            checked = compare(bundle, chosen.open(temporary, bundle), inputs)
+        (temporary / "README.md").write_text(_readme(bundle, chosen, checked), encoding="utf-8")
+    return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), checked)
 
 
-def _readme(bundle: Bundle, chosen: ExportFormat, agreement: Agreement | None) -> str:
-    checked = "It was not compared with the original." if agreement is None else f"Check: {agreement.describe()}."
+def _readme(bundle: Bundle, chosen: ExportFormat, checked: ExportCheck | None) -> str:
+    verdict = "It was not compared with the original." if checked is None else f"Check: {checked.describe()}."
     return f"""# {" → ".join(bundle.languages)}
 
 A model of regard, exported to {chosen.title}.
 
 {chosen.usage(bundle)}
-{checked}
+{verdict}
 """

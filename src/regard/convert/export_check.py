@@ -28,7 +28,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ExportCheck:
     """How far an exported model agrees with the original."""
 
     n_inputs: int
@@ -61,7 +61,7 @@ def encode_inputs(bundle: Bundle, texts: Iterable[str]) -> list[list[int]]:
     return [ids for ids in bundle.tokenizers.src.encode([clean(text) for text in texts]) if ids]
 
 
-def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[int]]) -> Agreement:
+def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[int]]) -> ExportCheck:
     """Run both models on the same inputs, which a translator reads and a language model continues."""
     is_text = bundle.task == "text"
     sources: list[Sequence[int]] = [() for _ in inputs] if is_text else list(inputs)
@@ -82,7 +82,7 @@ def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[i
         for ids, ours, theirs in zip(inputs, expected, received, strict=True)
         if list(ours) != list(theirs)
     )
-    return Agreement(len(inputs), differences, largest)
+    return ExportCheck(len(inputs), differences, largest)
 
 
 def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int]) -> list[int]:
