@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.nn.columns import split_columns
+from regard.nn.positions import ROPE_BASE, rotate, rotation
 from regard.text.vocab import PAD
 from regard.train.loss import LossConfig, loss_from_logits
 
@@ -109,6 +110,24 @@ def test_fused_short_attention_equals_the_equation(causal: bool, masked: bool, n
     weights = torch.randn_like(found)
     for output in (found, expected):
         (output * weights).sum().backward()
+    assert_same_gradients([ours], [theirs])
+
+
+@needs_triton
+@pytest.mark.parametrize(("n_heads", "width", "rest"), [(8, 64, 256), (3, 16, 16), (2, 8, 0)])
+def test_fused_rotation_equals_the_equation(n_heads: int, width: int, rest: int) -> None:
+    from regard.nn.kernels.rotation import FusedRotation
+
+    torch.manual_seed(0)
+    ours, theirs = leaves(*[torch.randn(2, 300, n_heads * width + rest, device=DEVICE)] * 2)
+    heads, others = theirs.split([n_heads * width, rest], dim=-1)
+    heads = heads.unflatten(-1, (n_heads, width)).transpose(1, 2)
+    angles = rotation(torch.arange(300, device=DEVICE), width, heads.dtype)
+    expected = torch.cat([rotate(heads, angles).transpose(1, 2).flatten(2), others], dim=-1)
+    found = FusedRotation.apply(ours * 1, n_heads, width, ROPE_BASE)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    for y in (found, expected):
+        (y * torch.linspace(-1, 1, y.shape[-1], device=DEVICE)).sum().backward()
     assert_same_gradients([ours], [theirs])
 
 

@@ -14,7 +14,7 @@ from regard.nn.kv_cache import HeadShape, KeyValue, KvCache, Places
 from regard.nn.linear import Linear, linear
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
-from regard.nn.positions import Rotation, alibi, distances, rotate, rotation
+from regard.nn.positions import ROPE_BASE, Rotation, alibi, distances, rotate, rotation
 from regard.nn.scores import make_score, score_named
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
@@ -272,23 +272,42 @@ class SelfAttention(MultiHeadAttention):
         """x [B, T, D] → output [B, T, D] and, with `need_trace`, the trace of all heads"""
         q, k, v = self._project(x)
         bias = None
-        if self.positions == "rotary":
-            angles = self.rotation(torch.arange(x.shape[1], device=x.device), q.dtype)
-            q, k = rotate(q, angles), rotate(k, angles)
         if self.positions == "alibi":
             bias = alibi(self.n_heads, distances(x.shape[1], x.shape[1], x.device), q.dtype)
         return self.attend_heads(q, KeyValue(k, v), mask, self.causal, need_trace, head_mask, bias)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project x to queries, keys and values, in training with one product."""
+        """Project x to queries, keys and values, and rotate queries and keys if positions are rotary."""
         if not self.training:
-            return self.queries(x), *self.keys_values(x)
+            return self._rotate(self.queries(x), *self.keys_values(x))
         weight = torch.cat([self.query.weight, self.key_value.weight])
         bias = None if self.query.bias is None else torch.cat([self.query.bias, self.key_value.bias])
+        y = linear(x, weight, bias)  # all three with one product
         d_k, d_v = self.widths
         n, m = self.n_heads, self.n_kv_heads
-        q, k, v = split_columns(linear(x, weight, bias), [n * d_k, m * d_k, m * d_v])
-        return _split_heads(q, n), _split_heads(k, m), _split_heads(v, m)
+        is_rotated = self._has_rotation_kernel(y)
+        if is_rotated:
+            from regard.nn.kernels.rotation import FusedRotation
+
+            y = FusedRotation.apply(y, n + m, d_k, ROPE_BASE)
+        q, k, v = split_columns(y, [n * d_k, m * d_k, m * d_v])
+        q, k, v = _split_heads(q, n), _split_heads(k, m), _split_heads(v, m)
+        return (q, k, v) if is_rotated else self._rotate(q, k, v)
+
+    def _has_rotation_kernel(self, y: Tensor) -> bool:
+        """Whether queries and keys in y are rotated by our own kernel"""
+        if self.positions != "rotary" or not fused_kernels() or not is_half(y):
+            return False
+        from regard.nn.kernels.rotation import fits
+
+        return fits(self.widths[0])
+
+    def _rotate(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotate queries and keys if positions are rotary."""
+        if self.positions != "rotary":
+            return q, k, v
+        angles = self.rotation(torch.arange(q.shape[-2], device=q.device), q.dtype)
+        return rotate(q, angles), rotate(k, angles), v
 
     def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         """Return the angles of rotary positions; every layer of a stack has the same."""

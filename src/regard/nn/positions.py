@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 
+ROPE_BASE = 10000.0
 _TABLE = 2**21  # numbers that are computed in advance, however long sequences may be
 
 
@@ -80,7 +81,7 @@ def rotation(positions: Tensor, width: int, dtype: torch.dtype) -> Rotation:
     """RoPE (Su et al. 2021) rotates the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  [..., T]"""
     dtype = torch.promote_types(dtype, torch.float32)
     i = torch.arange(0, width, 2, device=positions.device, dtype=dtype)
-    angles = positions[..., None].to(dtype) / 10000 ** (i / width)
+    angles = positions[..., None].to(dtype) / ROPE_BASE ** (i / width)
     return Rotation(angles.cos(), angles.sin())
 
 
