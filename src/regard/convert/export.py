@@ -11,8 +11,8 @@ from regard.convert.export_format import ExportFormat, ExportOptions
 from regard.errors import UserError
 from regard.files import new_folder
 
-_FORMATS: dict[str, str] = {}
-"""Name → the module that holds its class, called `Format`"""
+_FORMATS: dict[str, tuple[str, str]] = {}
+"""Name → module and class"""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ def export_format(name: str) -> ExportFormat:
     """Return the format of that name; its libraries are loaded now."""
     if name not in _FORMATS:
         raise UserError(f"export format '{name}' is unknown; choose one of {', '.join(_FORMATS)}")
+    module, class_name = _FORMATS[name]
     try:
-        module = import_module(_FORMATS[name])
+        loaded: ExportFormat = getattr(import_module(module), class_name)()
     except ModuleNotFoundError as error:
         raise UserError(f"export to {name} needs {error.name}; run: pip install 'regard[export]'") from None
-    loaded: ExportFormat = module.Format()
     return loaded
 
 
