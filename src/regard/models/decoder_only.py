@@ -33,6 +33,8 @@ class DecoderOnlyConfig(Config):
     decoder: DecoderConfig = StackConfig()
     tied: bool = True
     """Share one matrix between embeddings and output layer."""
+    output_bias: bool = False
+    """Add a number per token to the logits."""
 
     @property
     def can_concatenate(self) -> bool:
@@ -66,7 +68,7 @@ class DecoderOnly(nn.Module):
         self.can_concatenate = config.can_concatenate
         self.has_limited_context = self.max_len is not None or self.can_concatenate
         """Whether the model sees a limited number of tokens at once; a recurrent state has no such limit"""
-        self.readout, self.output = make_output_layer(self.decoder.d_out, tokens, config.tied)
+        self.readout, self.output = make_output_layer(self.decoder.d_out, tokens, config.tied, config.output_bias)
         initialise(self)
         if config.tied:
             self.output.weight = tokens.weight

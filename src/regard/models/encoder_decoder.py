@@ -34,6 +34,8 @@ class EncoderDecoderConfig(Config):
     decoder: DecoderConfig = StackConfig()
     tied: bool = True
     """Share one matrix between embeddings and output layer (with separate vocabularies: on the target side)."""
+    output_bias: bool = False
+    """Add a number per token to the logits."""
 
 
 class TransformerConfig(StackConfig):
@@ -43,6 +45,8 @@ class TransformerConfig(StackConfig):
     """Default: n_layers."""
     tied: bool = True
     """Share one matrix between embeddings and output layer (with separate vocabularies: on the target side)."""
+    output_bias: bool = False
+    """Add a number per token to the logits."""
 
     def as_encoder_decoder(self) -> EncoderDecoderConfig:
         """Split into the options of encoder and decoder."""
@@ -51,6 +55,7 @@ class TransformerConfig(StackConfig):
             encoder=StackConfig(**options),
             decoder=StackConfig(**{**options, "n_layers": self.n_decoder_layers or self.n_layers}),
             tied=self.tied,
+            output_bias=self.output_bias,
         )
 
 
@@ -70,7 +75,7 @@ class EncoderDecoder(nn.Module):
         self.d_model = config.decoder.d_model
         self.max_len = self.decoder.max_len
         """Longest target, counting BOS; None: no limit"""
-        self.readout, self.output = make_output_layer(self.decoder.d_out, tgt_tokens, config.tied)
+        self.readout, self.output = make_output_layer(self.decoder.d_out, tgt_tokens, config.tied, config.output_bias)
         initialise(self)
         if config.tied:
             self.output.weight = tgt_tokens.weight

@@ -7,12 +7,20 @@ from torch import Tensor, nn
 
 from regard.config import Config
 from regard.data.batch import Batch
-from regard.models.factory import EncoderConfig, initialise, layers_to_compile, make_embedding_table, make_encoder
+from regard.models.factory import (
+    EncoderConfig,
+    initialise,
+    layers_to_compile,
+    make_embedding_table,
+    make_encoder,
+)
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, AttentionTraces, Memory
 from regard.models.stack import StackConfig
 from regard.nn.attention import AttentionTrace
+from regard.nn.feedforward import ACTIVATIONS
 from regard.nn.pooling import AttentionPooling
+from regard.nn.residual import make_norm
 
 
 class EncoderOnlyConfig(Config):
@@ -22,6 +30,8 @@ class EncoderOnlyConfig(Config):
     encoder: EncoderConfig = StackConfig()
     head: Literal["tokens", "label"] = "tokens"
     """What the model predicts: masked tokens, or one label for the whole text."""
+    transform: bool = False
+    """Predict tokens from norm(φ(W h + b)) instead of the encoder's output h, as BERT does."""
     pooling: Literal["summary", "attention"] = "summary"
     """How token vectors become the vector of a text: the encoder's summary (their mean; of an RNN its last states), or
     attention with a learned query."""
@@ -30,6 +40,8 @@ class EncoderOnlyConfig(Config):
     def _check_pooling(self) -> Self:
         if self.pooling == "attention" and self.head == "tokens":
             raise ValueError("pooling=attention learns from labels; use head=label, or leave it out")
+        if self.transform and not isinstance(self.encoder, StackConfig):
+            raise ValueError("transform=true needs a Transformer encoder; leave it out")
         return self
 
 
@@ -46,6 +58,7 @@ class EncoderOnly(nn.Module):
         self.predicts_label = config.head == "label"
         self.pooling = AttentionPooling(self.d_model) if config.pooling == "attention" else None
         self.dropout = nn.Dropout(config.encoder.dropout)
+        self.transform = _transform(config.encoder) if config.transform and not self.predicts_label else None
         self.output = nn.Linear(self.d_model, vocab_size)
         initialise(self)
         if not self.predicts_label:
@@ -65,7 +78,7 @@ class EncoderOnly(nn.Module):
         memory = self.encoder(batch.src, head_mask=head_mask)
         if self.predicts_label:
             return self.output(self.dropout(self._summary(memory)))[:, None]
-        return self.output(memory.values)
+        return self.output(memory.values if self.transform is None else self.transform(memory.values))
 
     def embed(self, src: Tensor) -> Tensor:
         """Encode each text as one vector [B, D]."""
@@ -89,3 +102,11 @@ class EncoderOnly(nn.Module):
         if self.pooling is None:
             return memory.summary
         return self.pooling(memory.values, memory.mask).output[:, 0]
+
+
+def _transform(config: EncoderConfig) -> nn.Module:
+    """φ(W h + b), normalised; with SwiGLU layers φ is SiLU"""
+    assert isinstance(config, StackConfig)
+    activation = ACTIVATIONS["silu" if config.activation == "swiglu" else config.activation]()
+    norm = make_norm(config.norm_kind, config.d_model, config.norm_eps)
+    return nn.Sequential(nn.Linear(config.d_model, config.d_model), activation, norm)

@@ -43,15 +43,15 @@ def make_embedding_table(vocab_size: int, d_model: int) -> nn.Embedding:
     return table
 
 
-def make_output_layer(d_out: int, tokens: nn.Embedding, tied: bool) -> tuple[nn.Module, nn.Linear]:
+def make_output_layer(d_out: int, tokens: nn.Embedding, tied: bool, bias: bool = False) -> tuple[nn.Module, nn.Linear]:
     """Make (readout, output): a map to the width that the output layer expects, and the output layer itself.
 
     A tied output layer has the width of the embeddings, so a wider decoder output is projected first.
     """
     vocab_size, d_model = tokens.weight.shape
     if tied and d_out != d_model:
-        return nn.Linear(d_out, d_model), nn.Linear(d_model, vocab_size, bias=False)
-    return nn.Identity(), nn.Linear(d_out, vocab_size, bias=False)
+        return nn.Linear(d_out, d_model), nn.Linear(d_model, vocab_size, bias=bias)
+    return nn.Identity(), nn.Linear(d_out, vocab_size, bias=bias)
 
 
 class Logits(NamedTuple):
@@ -64,10 +64,11 @@ class Logits(NamedTuple):
 
 
 def next_logits(output: nn.Module, h: Tensor) -> Logits:
-    """Return the logits W h of the next token in float32, on a GPU without a pass to normalise them;  h [R, D]"""
+    """Return the logits W h + b of the next token in float32, on a GPU without a pass to normalise them;  h [R, D]"""
     if h.device.type == "cuda" and h.dtype == torch.bfloat16 and isinstance(output, nn.Linear):
         # Logits rounded to bf16 would be equal for many tokens.
         values = torch.mm(h, output.weight.T, out_dtype=torch.float32)
+        values = values if output.bias is None else values + output.bias
     else:
         values = output(h).float()
     if values.is_cuda and triton_is_installed():

@@ -21,9 +21,10 @@ class LayerConfig(NamedTuple):
     norm_kind: str
     activation: str
     bias: bool
+    norm_eps: float | None = None
 
     def residual(self) -> Residual:
-        return Residual(self.heads.d_model, self.dropout, self.norm, self.norm_kind)
+        return Residual(self.heads.d_model, self.dropout, self.norm, self.norm_kind, self.norm_eps)
 
     def feed_forward(self) -> nn.Module:
         return make_feed_forward(self.heads.d_model, self.d_ff, self.activation, self.bias)

@@ -27,8 +27,8 @@ from regard.nn.mixers import (
     StateSpace,
     Window,
 )
-from regard.nn.positions import POSITIONS
-from regard.nn.residual import NORMS
+from regard.nn.positions import POSITIONS, Rope, RopeScaling
+from regard.nn.residual import make_norm
 from regard.text.vocab import PAD
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "none"]
@@ -53,10 +53,20 @@ class StackConfig(Config):
     """Dropout of the attention weights; `dropout` acts on the output of each sub-layer and on the embeddings."""
     norm: Literal["pre", "post"] = "pre"
     norm_kind: Literal["layer", "rms"] = "layer"
-    activation: Literal["gelu", "relu", "swiglu"] = "gelu"
+    norm_eps: float | None = Field(None, gt=0.0, le=1.0)
+    """ε of the norms; default: 1e-5 for layer, the smallest relative difference of the number type for rms."""
+    activation: Literal["gelu", "relu", "swiglu", "gelu-tanh", "silu"] = "gelu"
     bias: bool = True
     """Whether the linear maps of a layer have a bias."""
     positions: PositionKind = "sinusoidal"
+    rope_theta: float = Field(10_000.0, gt=0.0)
+    """θ of rotary positions."""
+    rope_scaling: RopeScaling | None = None
+    """Rotary positions of longer texts than in the first training, as in Llama 3.1: factor, low, high, context."""
+    scale_embedding: bool = True
+    """Multiply token vectors by √d_model."""
+    embedding_norm: bool = False
+    """Normalise the sum of token and position vectors, as BERT does."""
     join: Literal["add", "concatenate"] = "add"
     """How token and position vectors are combined: added, or concatenated and multiplied by a matrix."""
     max_len: SequenceLength = 1024
@@ -108,7 +118,9 @@ class StackConfig(Config):
 
     @property
     def layer(self) -> LayerConfig:
-        return LayerConfig(self.heads, self.d_ff, self.dropout, self.norm, self.norm_kind, self.activation, self.bias)
+        return LayerConfig(
+            self.heads, self.d_ff, self.dropout, self.norm, self.norm_kind, self.activation, self.bias, self.norm_eps
+        )
 
     @property
     def can_hide_tokens(self) -> bool:
@@ -124,7 +136,7 @@ class StackConfig(Config):
     def _mixer(self, causal: bool) -> nn.Module | None:
         if self.attention == "linear":
             return LinearAttention(self.heads, causal, self.feature)
-        return SelfAttention(self.heads, causal, self.positions)
+        return SelfAttention(self.heads, causal, self.positions, Rope(self.rope_theta, self.rope_scaling))
 
 
 class SsmConfig(StackConfig):
@@ -345,9 +357,10 @@ def _embedding(tokens: nn.Embedding, config: StackConfig) -> Embedding:
     if config.positions in POSITIONS:
         positions = POSITIONS[config.positions](config.d_model, config.max_len)
     join = Add() if config.join == "add" else Concatenate(config.d_model)
-    return Embedding(tokens, positions, join, config.dropout)
+    norm = make_norm(config.norm_kind, config.d_model, config.norm_eps) if config.embedding_norm else None
+    return Embedding(tokens, positions, join, config.dropout, config.scale_embedding, norm)
 
 
 def _last_norm(config: StackConfig) -> nn.Module:
     """With pre-norm layers the sum leaves the stack unnormalised, so one more norm follows the last layer."""
-    return NORMS[config.norm_kind](config.d_model) if config.norm == "pre" else nn.Identity()
+    return make_norm(config.norm_kind, config.d_model, config.norm_eps) if config.norm == "pre" else nn.Identity()

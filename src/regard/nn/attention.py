@@ -14,7 +14,7 @@ from regard.nn.kv_cache import HeadShape, KeyValue, KvCache, Places
 from regard.nn.linear import Linear, linear
 from regard.nn.masks import causal_mask
 from regard.nn.normalise import NORMALISERS
-from regard.nn.positions import ROPE_BASE, Rotation, alibi, distances, rotate, rotation
+from regard.nn.positions import Rope, Rotation, alibi, distances, rotate, rotation
 from regard.nn.scores import make_score, score_named
 
 ScoreFunction = Callable[[Tensor, Tensor], Tensor]
@@ -258,10 +258,11 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(MultiHeadAttention):
     """A sequence attends to itself: to all positions or, if causal, to earlier ones only."""
 
-    def __init__(self, heads: Heads, causal: bool, positions: str = "none") -> None:
+    def __init__(self, heads: Heads, causal: bool, positions: str = "none", rope: Rope = Rope()) -> None:
         super().__init__(heads)
         self.causal = causal
         self.positions = positions
+        self.rope = rope
         self.score_bias = "alibi" if positions == "alibi" else "none"
         self.joint: nn.Module | None = None
         """Queries, keys and values in one product, in copies of a model for decoding"""
@@ -289,14 +290,14 @@ class SelfAttention(MultiHeadAttention):
         if is_rotated:
             from regard.nn.kernels.rotation import FusedRotation
 
-            y = FusedRotation.apply(y, n + m, d_k, ROPE_BASE)
+            y = FusedRotation.apply(y, n + m, d_k, self.rope.theta)
         q, k, v = split_columns(y, [n * d_k, m * d_k, m * d_v])
         q, k, v = _split_heads(q, n), _split_heads(k, m), _split_heads(v, m)
         return (q, k, v) if is_rotated else self._rotate(q, k, v)
 
     def _has_rotation_kernel(self, y: Tensor) -> bool:
         """Whether queries and keys in y are rotated by our own kernel"""
-        if self.positions != "rotary" or not fused_kernels() or not is_half(y):
+        if self.positions != "rotary" or self.rope.scaling or not fused_kernels() or not is_half(y):
             return False
         from regard.nn.kernels.rotation import fits
 
@@ -311,7 +312,7 @@ class SelfAttention(MultiHeadAttention):
 
     def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         """Return the angles of rotary positions; every layer of a stack has the same."""
-        return rotation(positions, self.widths[0], dtype)
+        return rotation(positions, self.widths[0], dtype, self.rope)
 
     def start(self, rows: int, like: Tensor) -> KvCache:
         """Return an empty key-value cache."""
@@ -346,7 +347,7 @@ class SelfAttention(MultiHeadAttention):
 
     def _rotate_new(self, q: Tensor, new: Tensor, places: Places) -> tuple[Tensor, Tensor]:
         """Rotate the queries [R, n, H · K] and the keys in the new entries [R, n, C]."""
-        angles = places.rotation(self.widths[0], q.dtype)
+        angles = places.rotation(self.widths[0], q.dtype, self.rope)
         k, v = new.split([self.n_kv_heads * width for width in self.widths], dim=-1)
         q, k = (rotate(t.unflatten(-1, (-1, self.widths[0])), angles).flatten(2) for t in (q, k))
         return q, torch.cat([k, v], dim=-1)

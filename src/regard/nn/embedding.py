@@ -28,7 +28,10 @@ class Concatenate(nn.Module):
 
 
 class Embedding(nn.Module):
-    """dropout(join(√D · E[id], position)). `tokens` may be shared with other embeddings and the output layer."""
+    """dropout(norm(join(√D · E[id], position))). `tokens` may be shared with other embeddings and the output layer.
+
+    By default there is no norm. Without `scaled`, the factor √D is left out.
+    """
 
     def __init__(
         self,
@@ -36,13 +39,16 @@ class Embedding(nn.Module):
         positions: SinusoidalPositions | LearnedPositions | None,
         join: nn.Module,
         dropout: float,
+        scaled: bool = True,
+        norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.tokens = tokens
         self.positions = positions
         self.join = join
         self.dropout = Dropout(dropout)
-        self.scale = math.sqrt(tokens.embedding_dim)
+        self.norm = norm
+        self.scale = math.sqrt(tokens.embedding_dim) if scaled else 1.0
 
     def forward(self, ids: Tensor, n_padding: Tensor | None = None) -> Tensor:
         """Embed ids [B, T] at positions 0 … T − 1 → [B, T, D]
@@ -61,9 +67,13 @@ class Embedding(nn.Module):
         return self._combine(ids, None if self.positions is None else self.positions.at(positions, end))
 
     def _combine(self, ids: Tensor, positions: Tensor | None) -> Tensor:
-        x = self.tokens(ids) * self.scale
+        x = self.tokens(ids)
+        if self.scale != 1.0:
+            x = x * self.scale
         if positions is not None:
             x = self.join(x, positions)
+        if self.norm is not None:
+            x = self.norm(x)
         if torch.is_autocast_enabled(ids.device.type):
             # Keep the residual stream in half precision: half the memory traffic between layers.
             x = x.to(torch.get_autocast_dtype(ids.device.type))

@@ -5,7 +5,15 @@ from torch import Tensor, nn
 
 from regard.nn.linear import Linear
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+
+class TanhGELU(nn.Module):
+    """x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))), the approximation of GELU that GPT-2 uses"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu-tanh": TanhGELU, "silu": nn.SiLU}
 
 
 class FeedForward(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.nn.constants import numbers
 from regard.nn.masks import as_added
-from regard.nn.positions import Rotation, rotation
+from regard.nn.positions import Rope, Rotation, rotation
 
 MAX_SHARED = 32
 """Most hypotheses of a sentence that keep their entries in one group; with more, the masked entries cost too much"""
@@ -110,15 +110,15 @@ class Places:
         keys = torch.arange(self.length, device=self.positions.device).repeat_interleave(w)
         return (self.positions.view(groups, 1, -1, 1) - keys).abs()
 
-    def rotation(self, width: int, dtype: torch.dtype) -> Rotation:
+    def rotation(self, width: int, dtype: torch.dtype, rope: Rope) -> Rotation:
         """Return the angles of rotary positions [R, n, 1, K/2], which are the same for every layer."""
-        if (width, dtype) not in self._rotations:
-            cos, sin = rotation(self.positions, width, dtype)
-            self._rotations[width, dtype] = Rotation(cos[:, :, None], sin[:, :, None])
-        return self._rotations[width, dtype]
+        if (key := (width, dtype, rope)) not in self._rotations:
+            cos, sin = rotation(self.positions, *key)
+            self._rotations[key] = Rotation(cos[:, :, None], sin[:, :, None])
+        return self._rotations[key]
 
     @cached_property
-    def _rotations(self) -> dict[tuple[int, torch.dtype], Rotation]:
+    def _rotations(self) -> dict[tuple[int, torch.dtype, Rope], Rotation]:
         return {}
 
     def attended(self, cache: KvCache) -> Tensor:

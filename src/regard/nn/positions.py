@@ -1,10 +1,12 @@
 """Position encodings: vectors added to embeddings, rotation of queries and keys (RoPE), bias on scores (ALiBi)."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from regard.config import Config
 from regard.errors import UserError
 
 ROPE_BASE = 10000.0
@@ -70,6 +72,42 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
 }
 
 
+class RopeScaling(Config):
+    """The scaling of Llama 3.1 for longer texts: slow rotations get slower by `factor`, fast ones stay as they are."""
+
+    factor: float = Field(gt=0.0)
+    low: float = Field(gt=0.0)
+    """Pairs that turn at most this many times in `context` positions are scaled."""
+    high: float
+    """Pairs that turn at least this many times in `context` positions stay as they are."""
+    context: int = Field(ge=1)
+    """Longest text in training before the scaling."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.high <= self.low:
+            raise ValueError(f"high={self.high} must be more than low={self.low}")
+        return self
+
+    def __call__(self, periods: Tensor) -> Tensor:
+        """Scale the positions that each pair needs to turn by 1 radian [K/2]."""
+        turns = self.context / (2 * torch.pi * periods)
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return periods / (kept + (1 - kept) / self.factor)
+
+
+class Rope(NamedTuple):
+    """Options of rotary positions"""
+
+    theta: float = ROPE_BASE
+    scaling: RopeScaling | None = None
+
+    def periods(self, width: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """Return the positions that each pair needs to turn by 1 radian [K/2]: θ^{2i/K}, unless it is scaled."""
+        periods = self.theta ** (torch.arange(0, width, 2, device=device, dtype=dtype) / width)
+        return periods if self.scaling is None else self.scaling(periods)
+
+
 class Rotation(NamedTuple):
     """Cosine and sine of the angles by which RoPE rotates: [..., T, K/2]"""
 
@@ -77,11 +115,10 @@ class Rotation(NamedTuple):
     sin: Tensor
 
 
-def rotation(positions: Tensor, width: int, dtype: torch.dtype) -> Rotation:
-    """RoPE (Su et al. 2021) rotates the pair (x_i, x_{i + K/2}) at position p by p / 10000^{2i/K};  [..., T]"""
+def rotation(positions: Tensor, width: int, dtype: torch.dtype, rope: Rope = Rope()) -> Rotation:
+    """RoPE (Su et al. 2021) rotates the pair (x_i, x_{i + K/2}) at position p by p / θ^{2i/K};  [..., T]"""
     dtype = torch.promote_types(dtype, torch.float32)
-    i = torch.arange(0, width, 2, device=positions.device, dtype=dtype)
-    angles = positions[..., None].to(dtype) / ROPE_BASE ** (i / width)
+    angles = positions[..., None].to(dtype) / rope.periods(width, positions.device, dtype)
     return Rotation(angles.cos(), angles.sin())
 
 

@@ -29,7 +29,12 @@ class RMSNorm(nn.RMSNorm):
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
-NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}
+NORMS: dict[str, type[LayerNorm] | type[RMSNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
+
+
+def make_norm(kind: str, d_model: int, eps: float | None = None) -> nn.Module:
+    """Make a norm of that kind; without `eps`, ε is torch's own: 1e-5, for RMSNorm the smallest relative difference."""
+    return NORMS[kind](d_model) if eps is None else NORMS[kind](d_model, eps=eps)
 
 
 class Residual(nn.Module):
@@ -38,10 +43,12 @@ class Residual(nn.Module):
     `before` returns the input of f, `after` adds the output of f. Two methods, because f may return several values.
     """
 
-    def __init__(self, d_model: int, dropout: float, norm: str, norm_kind: str = "layer") -> None:
+    def __init__(
+        self, d_model: int, dropout: float, norm: str, norm_kind: str = "layer", norm_eps: float | None = None
+    ) -> None:
         super().__init__()
         self.pre = norm == "pre"
-        self.norm = NORMS[norm_kind](d_model)
+        self.norm = make_norm(norm_kind, d_model, norm_eps)
         self.dropout = Dropout(dropout)
 
     def before(self, x: Tensor) -> Tensor:
