@@ -11,7 +11,9 @@ from regard.convert.export_format import ExportFormat, ExportOptions
 from regard.errors import UserError
 from regard.files import new_folder
 
-_FORMATS: dict[str, tuple[str, str]] = {}
+_FORMATS: dict[str, tuple[str, str]] = {
+    "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
+}
 """Name → module and class"""
 
 

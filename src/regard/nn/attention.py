@@ -236,7 +236,7 @@ class MultiHeadAttention(nn.Module):
 
             heads = attend_source(self.query(x), *memory, mask, self.shape)
             return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), head_mask)
-        y, _ = self(x.reshape(len(mask), -1, x.shape[-1]), memory, mask, head_mask=head_mask)
+        y, _ = self(x.reshape(mask.shape[0], -1, x.shape[-1]), memory, mask, head_mask=head_mask)
         return y.view_as(x)
 
     @property
@@ -335,7 +335,7 @@ class SelfAttention(MultiHeadAttention):
         cache = past.write(places, new)
         k, v = places.attended(cache).split([self.n_kv_heads * width for width in self.widths], dim=-1)
         memory = KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
-        queries = _split_heads(q.reshape(len(k), -1, q.shape[-1]), self.n_heads)
+        queries = _split_heads(q.reshape(k.shape[0], -1, q.shape[-1]), self.n_heads)
         mask = places.added_mask.to(q.dtype) if self.fused else places.mask
         bias = alibi(self.n_heads, places.distances, q.dtype) if self.positions == "alibi" else None
         y, _ = self.attend_heads(queries, memory, mask, False, False, head_mask, bias)

@@ -31,7 +31,7 @@ from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds, sam
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
 from regard.threads import one_thread, threads_wake_quickly
 
-_NEVER_GENERATED = (PAD, BOS, SEP, MASK)
+NEVER_GENERATED = (PAD, BOS, SEP, MASK)
 _MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
 _MAX_LEN = 1_000_000  # tokens
 _FEW_HYPOTHESES = 16  # that one thread decodes faster than several, unless products are wide
@@ -164,7 +164,7 @@ def _sample_next(
 ) -> tuple[Tensor, S]:
     """Read the last token [1] and sample the next one [1]."""
     log_probs, state = model.step(state, last)
-    allowed = Suppress(_NEVER_GENERATED)(log_probs, last, last)
+    allowed = Suppress(NEVER_GENERATED)(log_probs, last, last)
     return sample(allowed, seeds, torch.full_like(seeds, position), config)[0], state
 
 
@@ -181,7 +181,7 @@ def _constraints(
     config: DecodeConfig, limits: Tensor, prefixes: Sequence[Sequence[int]] | None, width: int
 ) -> Constraints:
     """Return the constraints of the `width` hypotheses of each sentence."""
-    forbidden: list[Constraint] = [Suppress(_NEVER_GENERATED)]
+    forbidden: list[Constraint] = [Suppress(NEVER_GENERATED)]
     if config.no_repeat_ngram:
         forbidden.append(NoRepeatNgram(config.no_repeat_ngram))
     if config.min_len:
