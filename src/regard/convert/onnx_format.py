@@ -47,7 +47,7 @@ class OnnxFormat:
         if not isinstance(model, EncoderDecoder | DecoderOnly):
             return "ONNX export is for models that generate text: translators and language models"
         if not isinstance(model.decoder, StackDecoder) or not model.decoder.reads_at_once:
-            return "its decoder is not a Transformer with softmax attention, whose cache ONNX export writes"
+            return "its decoder is not a Transformer with softmax attention; ONNX export works for those"
         if isinstance(model, EncoderDecoder) and not isinstance(model.encoder, StackEncoder):
             return "its encoder is not a Transformer; ONNX export works for Transformers"
         if options.quantization not in (None, "float32", "int8"):
