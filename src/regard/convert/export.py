@@ -13,6 +13,7 @@ from regard.files import new_folder
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
+    "ctranslate2": ("regard.convert.ctranslate2_format", "CTranslate2Format"),
 }
 """Name → module and class"""
 

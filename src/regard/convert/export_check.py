@@ -11,7 +11,7 @@ from regard.data.batch import Batch, forced_batch
 from regard.models.encoder_only import EncoderOnly
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
-from regard.text.vocab import SPECIALS
+from regard.text.vocab import NEVER_GENERATED, SPECIALS
 
 _N_RANDOM = 20
 _MAX_LEN = 100  # tokens of an output
@@ -72,7 +72,11 @@ def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[i
         (
             abs(ours - theirs)
             for source, target in zip(sources, expected, strict=True)
-            for ours, theirs in zip(_log_probs(bundle, source, target), exported.log_probs(source, target), strict=True)
+            for ours, theirs in zip(
+                _log_probs(bundle, source, target, exported.suppresses_specials),
+                exported.log_probs(source, target),
+                strict=True,
+            )
         ),
         default=0.0,
     )
@@ -96,9 +100,12 @@ def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int]) -> lis
 
 
 @torch.inference_mode()
-def _log_probs(bundle: Bundle, source: Sequence[int], target: Sequence[int]) -> list[float]:
+def _log_probs(bundle: Bundle, source: Sequence[int], target: Sequence[int], suppress_specials: bool) -> list[float]:
     batch = _batch(source, target)
-    log_probs = bundle.model(batch).float().log_softmax(-1)[0]
+    logits = bundle.model(batch).float()
+    if suppress_specials:
+        logits[..., list(NEVER_GENERATED)] = -torch.inf
+    log_probs = logits.log_softmax(-1)[0]
     return log_probs.gather(1, batch.tgt_out[0][:, None])[:, 0].tolist()
 
 

@@ -29,6 +29,9 @@ class ExportedModel(Protocol):
     Sources are ids without EOS, empty for a language model. Prefixes are ids that the output starts with.
     """
 
+    suppresses_specials: ClassVar[bool]
+    """Whether the special tokens that are never generated have no probability in the exported model"""
+
     def greedy(
         self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], max_len: int
     ) -> list[list[int]]:

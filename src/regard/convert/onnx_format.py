@@ -23,8 +23,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stack import StackDecoder, StackEncoder
 from regard.nn.attention import SelfAttention
 from regard.nn.positions import SinusoidalPositions
-from regard.search.decode import NEVER_GENERATED
-from regard.text.vocab import BOS, EOS, MASK, PAD, SEP, UNK
+from regard.text.vocab import BOS, EOS, MASK, NEVER_GENERATED, PAD, SEP, UNK
 
 _AXES = {
     "input_ids": ("batch", "tokens"),

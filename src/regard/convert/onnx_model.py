@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnxruntime
@@ -18,6 +18,8 @@ Inputs = dict[str, NDArray[Any]]
 
 class OnnxModel:
     """The graphs of an exported folder; see `ExportedModel`."""
+
+    suppresses_specials: ClassVar[bool] = False
 
     def __init__(self, folder: Path) -> None:
         self._encoder = _session(folder / ENCODER) if (folder / ENCODER).exists() else None

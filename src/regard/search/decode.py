@@ -28,10 +28,9 @@ from regard.search.greedy import IndependentSearch
 from regard.search.protocols import Hypothesis, Reader, S, StepObserver, Stepper
 from regard.search.run import Search, SearchRule, Sentences
 from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds, sample
-from regard.text.vocab import BOS, EOS, MASK, PAD, SEP
+from regard.text.vocab import BOS, EOS, NEVER_GENERATED
 from regard.threads import one_thread, threads_wake_quickly
 
-NEVER_GENERATED = (PAD, BOS, SEP, MASK)
 _MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
 _MAX_LEN = 1_000_000  # tokens
 _FEW_HYPOTHESES = 16  # that one thread decodes faster than several, unless products are wide
