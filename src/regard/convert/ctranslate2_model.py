@@ -10,7 +10,7 @@ import ctranslate2
 from regard.bundle import Bundle
 from regard.convert.ctranslate2_spec import ctranslate2_spec
 from regard.convert.export_format import Quantization
-from regard.data.batch import collate_sources
+from regard.data.batch import forced_batch
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.text.vocab import BOS, EOS, SEP, SPECIALS
@@ -54,7 +54,7 @@ class CTranslate2Model:
         return list(result.log_probs)
 
     def attention(self, source: Sequence[int], target: Sequence[int]) -> list[list[float]]:
-        """Return the attention of the alignment head for a forced output [target tokens, source tokens and EOS]."""
+        """Return the attention of the alignment head for a forced output [target tokens, source tokens]."""
         options = {"beam_size": 1, "return_attention": True, "max_input_length": 0, "max_decoding_length": len(target)}
         [result] = self._runner.translate_batch([self._sources(source)], [self._targets(target)], **options)
         return [list(row) for row in result.attention[0]]
@@ -81,7 +81,7 @@ class CTranslate2Model:
     def _limit(self, source: Sequence[int], max_len: int) -> int:
         """Return the longest output that our search would allow."""
         assert not isinstance(self._bundle.model, EncoderOnly)
-        of_model = self._bundle.model.max_target_len(collate_sources([source]))
+        of_model = self._bundle.model.max_target_len(forced_batch([source] if source else None, [[]]))
         return max_len if of_model is None else min(max_len, int(of_model))
 
     def _prompt(self, source: Sequence[int]) -> list[str]:

@@ -20,8 +20,8 @@ def ctranslate2_problem(bundle: Bundle) -> str | None:
             return f"the {side} is of kind {getattr(stack, 'kind', '?')}; {_RUNS}"
         if problem := _stack_problem(stack, with_encoder="encoder" in sides):
             return f"the {side} has {problem}"
-    if len({stack.norm_kind for stack in sides.values() if isinstance(stack, StackConfig)}) > 1:
-        return "encoder and decoder have different norms; CTranslate2 has one ε for all norms: use one norm_kind"
+    if len({(stack.norm_kind, stack.norm_eps) for stack in sides.values() if isinstance(stack, StackConfig)}) > 1:
+        return "encoder and decoder have different norms; in CTranslate2 norm_kind and norm_eps are the same in both"
     return None
 
 
@@ -44,6 +44,8 @@ def _stack_problem(stack: StackConfig, with_encoder: bool) -> str | None:
         return f"score={stack.score}; CTranslate2 has the scores {' and '.join(_SCORES)} only"
     if stack.normalise != "softmax":
         return f"normalise={stack.normalise}; CTranslate2 has the softmax only"
+    if stack.positions == "rotary" and stack.rope_scaling is not None:
+        return "rope_scaling; CTranslate2 has rotary positions without our scaling only"
     if stack.positions == "alibi" and with_encoder:
         return (
             "positions=alibi, which CTranslate2 has for decoder-only models only; "

@@ -19,12 +19,18 @@ from regard.models.layers import DecoderLayer, EncoderLayer
 from regard.models.stack import StackDecoder, StackEncoder
 from regard.nn.attention import MultiHeadAttention, SelfAttention
 from regard.nn.embedding import Concatenate, Embedding
-from regard.nn.feedforward import FeedForward, GatedFeedForward
+from regard.nn.feedforward import FeedForward, GatedFeedForward, TanhGELU
 from regard.nn.positions import LearnedPositions, SinusoidalPositions
 from regard.nn.residual import LayerNorm
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocab import BOS, EOS, NEVER_GENERATED, SPECIALS, UNK
 
+_ACTIVATIONS = {
+    nn.ReLU: common_spec.Activation.RELU,
+    nn.GELU: common_spec.Activation.GELU,
+    TanhGELU: common_spec.Activation.GELUTanh,
+    nn.SiLU: common_spec.Activation.SWISH,
+}
 _NEVER = -1e4  # added to the logits of tokens that are never generated; float16 can hold it
 _MAX_TABLE = 2**21  # numbers in the table of positions, at most
 
@@ -33,7 +39,8 @@ def ctranslate2_spec(bundle: Bundle, quantization: Quantization = "float32") -> 
     """Return the model in CTranslate2's form, ready for `save`. `ctranslate2_problem` says whether it can be made."""
     model = bundle.model
     assert isinstance(model, EncoderDecoder | DecoderOnly) and isinstance(model.decoder, StackDecoder)
-    n_positions = 2 * bundle.decode.max_source + 12  # the longest output that our search allows
+    # The longest output that our search allows; a decoder-only model reads the source before it.
+    n_positions = (2 if isinstance(model, EncoderDecoder) else 3) * bundle.decode.max_source + 14
     decoder = _decoder(model.decoder, model.output, bundle.alignment, n_positions)
     if isinstance(model, EncoderDecoder):
         assert isinstance(model.encoder, StackEncoder)
@@ -72,8 +79,8 @@ def _norm_epsilon(model: nn.Module) -> float:
 
 def _encoder(stack: StackEncoder, n_positions: int) -> transformer_spec.TransformerEncoderSpec:
     layers = [layer for layer in stack.layers if isinstance(layer, EncoderLayer)]
-    spec = transformer_spec.TransformerEncoderSpec(len(layers), **_options(layers))
     assert stack.embedding is not None
+    spec = transformer_spec.TransformerEncoderSpec(len(layers), **_options(layers, stack.embedding))
     _embed(spec, spec.embeddings[0], stack.embedding, n_positions)
     for part, layer in zip(spec.layer, layers, strict=True):
         assert isinstance(layer.mixer, SelfAttention) and layer.mixer_residual is not None
@@ -90,7 +97,7 @@ def _decoder(
     layers = [layer for layer in stack.layers if isinstance(layer, DecoderLayer)]
     spec = transformer_spec.TransformerDecoderSpec(
         len(layers),
-        **_options(layers),
+        **_options(layers, stack.embedding),
         with_encoder_attention=layers[0].cross is not None,
         alignment_layer=-1 if aligner.layer is None else aligner.layer,
         alignment_heads=0 if aligner.head is None else 1,  # 0: all
@@ -111,7 +118,7 @@ def _decoder(
     return spec
 
 
-def _options(layers: Sequence[EncoderLayer] | Sequence[DecoderLayer[Any]]) -> dict[str, Any]:
+def _options(layers: Sequence[EncoderLayer] | Sequence[DecoderLayer[Any]], embedding: Embedding) -> dict[str, Any]:
     """Return the options that encoder and decoder have in common."""
     attention, feedforward, residual = layers[0].mixer, layers[0].feedforward, layers[0].feedforward_residual
     assert isinstance(attention, SelfAttention)
@@ -124,9 +131,11 @@ def _options(layers: Sequence[EncoderLayer] | Sequence[DecoderLayer[Any]]) -> di
         "rms_norm": not isinstance(residual.norm, LayerNorm),
         "activation": _activation(feedforward),
         "ffn_glu": isinstance(feedforward, GatedFeedForward),
+        "layernorm_embedding": embedding.norm is not None,
     }
     if attention.positions == "rotary":
         options |= {"rotary_dim": d_key if d_key < width else 0, "rotary_interleave": False}
+        options |= {"rotary_base": attention.rope.theta}
     return options
 
 
@@ -134,8 +143,7 @@ def _activation(feedforward: nn.Module) -> common_spec.Activation:
     if isinstance(feedforward, GatedFeedForward):
         return common_spec.Activation.SWISH
     assert isinstance(feedforward, FeedForward)
-    kinds = {nn.ReLU: common_spec.Activation.RELU, nn.GELU: common_spec.Activation.GELU}
-    return kinds[type(feedforward.activation)]
+    return _ACTIVATIONS[type(feedforward.activation)]
 
 
 def _embed(spec: Any, tokens: common_spec.EmbeddingsSpec, embedding: Embedding, n_positions: int) -> None:
@@ -153,7 +161,9 @@ def _embed(spec: Any, tokens: common_spec.EmbeddingsSpec, embedding: Embedding, 
         for_tokens, for_positions = embedding.join.mix.weight.chunk(2, dim=1)
         table, positions = table @ for_tokens.T, positions @ for_positions.T
     tokens.weight = _array(table)
-    spec.scale_embeddings = True
+    spec.scale_embeddings = embedding.scale != 1.0
+    if embedding.norm is not None:
+        _norm(spec.layernorm_embedding, embedding.norm)
     if hasattr(spec, "position_encodings"):  # without a table, CTranslate2 would add a sinusoid of its own
         spec.position_encodings.encodings = _array(positions)
 

@@ -14,7 +14,6 @@ from regard.text.clean import clean
 from regard.text.vocab import NEVER_GENERATED, SPECIALS
 
 _N_RANDOM = 20
-_MAX_LEN = 100  # tokens of an output
 _PROMPT = 8  # tokens of a text that a language model continues
 
 
@@ -61,13 +60,18 @@ def encode_inputs(bundle: Bundle, texts: Iterable[str]) -> list[list[int]]:
     return [ids for ids in bundle.tokenizers.src.encode([clean(text) for text in texts]) if ids]
 
 
-def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[int]]) -> ExportCheck:
-    """Run both models on the same inputs, which a translator reads and a language model continues."""
+def compare(
+    bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[int]], max_len: int = 100
+) -> ExportCheck:
+    """Run both models on the same inputs, which a translator reads and a language model continues.
+
+    An output has at most `max_len` tokens.
+    """
     is_text = bundle.task == "text"
     sources: list[Sequence[int]] = [() for _ in inputs] if is_text else list(inputs)
     prefixes: list[Sequence[int]] = [ids[:_PROMPT] for ids in inputs] if is_text else [() for _ in inputs]
-    expected = [_greedy(bundle, source, prefix) for source, prefix in zip(sources, prefixes, strict=True)]
-    received = exported.greedy(sources, prefixes, _MAX_LEN)
+    expected = [_greedy(bundle, source, prefix, max_len) for source, prefix in zip(sources, prefixes, strict=True)]
+    received = exported.greedy(sources, prefixes, max_len)
     largest = max(
         (
             abs(ours - theirs)
@@ -89,10 +93,10 @@ def compare(bundle: Bundle, exported: ExportedModel, inputs: Sequence[Sequence[i
     return ExportCheck(len(inputs), differences, largest)
 
 
-def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int]) -> list[int]:
+def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int], max_len: int) -> list[int]:
     """Return the output of greedy search, prefix included."""
     assert not isinstance(bundle.model, EncoderOnly)
-    config = DecodeConfig(beam=1, n_best=1, max_len=_MAX_LEN, precision="fp32")
+    config = DecodeConfig(beam=1, n_best=1, max_len=max_len, precision="fp32")
     batch = _batch(source, [])
     with torch.inference_mode():
         [[hypothesis]] = decode(bundle.model, batch, config, [prefix] if prefix else None)

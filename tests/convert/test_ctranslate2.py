@@ -1,0 +1,64 @@
+"""Models in CTranslate2 give the same output as ours, or are refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.alignment.from_attention import Aligner
+from regard.convert.ctranslate2_model import CTranslate2Model, write_ctranslate2
+from regard.convert.ctranslate2_problem import ctranslate2_problem
+from regard.convert.ctranslate2_spec import vocabulary
+from regard.convert.export_check import compare, sample_inputs
+from regard.data.batch import forced_batch
+from regard.text.tokenizer import ByteTokenizer, ListTokenizer
+from tests.convert.shapes import SEPARATE, SHAPES, bundle_of
+
+REFUSED = {
+    "ALiBi": "sinusoidal, learned, rotary or no positions",
+    "score cosine, bilinear, additive or location": "score=additive",
+    "normaliser other than softmax": "normalise=hardmax",
+    "linear attention": "attention=linear",
+    "rope_scaling": "rope_scaling",
+    "RNN": "the encoder is of kind rnn",
+    "state space": "the encoder is of kind ssm",
+    "Transformer encoder, RNN decoder": "the decoder is of kind rnn",
+    "language model, RNN": "the decoder is of kind rnn",
+    "language model, feed-forward window": "the decoder is of kind feedforward",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_exported_model_is_equal_or_refused(shape: str, tmp_path: Path) -> None:
+    bundle = bundle_of(shape)
+    problem = ctranslate2_problem(bundle)
+    assert (problem is None) == (shape not in REFUSED), problem
+    if problem is not None:
+        assert REFUSED[shape] in problem and "CTranslate2" in problem and "\n" not in problem
+        return
+    write_ctranslate2(bundle, tmp_path)
+    checked = compare(bundle, CTranslate2Model(tmp_path, bundle), sample_inputs(bundle)[:8], max_len=20)
+    assert checked.differences == ()
+    assert checked.max_log_prob_difference < 1e-5
+
+
+@pytest.mark.parametrize("shape", ["grouped-query attention", "d_value other than d_head", SEPARATE])
+@pytest.mark.parametrize("layer, head", [(0, 3), (1, 1), (1, None)])
+def test_attention_is_that_of_the_chosen_head(shape: str, layer: int, head: int | None, tmp_path: Path) -> None:
+    bundle = replace(bundle_of(shape), alignment=Aligner(layer=layer, head=head))
+    write_ctranslate2(bundle, tmp_path)
+    source, target = [8, 20, 9, 33, 12], [11, 30, 7]
+    attention = CTranslate2Model(tmp_path, bundle).attention(source, target)
+    with torch.inference_mode():
+        traces = bundle.model.trace_attention(forced_batch([source], [target]))
+    weights = traces.cross[layer].weights[0]
+    expected = weights.mean(0) if head is None else weights[head]
+    np.testing.assert_allclose(attention, expected[: len(target), : len(source)], atol=1e-6)
+
+
+def test_every_id_has_a_token_of_its_own() -> None:
+    assert vocabulary(ListTokenizer("char", ["a", "b", "a", "\ud800"]))[6:] == ["a", "b", "<id 8>", "<id 9>"]
+    assert vocabulary(ListTokenizer("word", ["<s>", "a"]))[6:] == ["▁<s>", "▁a"]
+    assert len(set(vocabulary(ByteTokenizer()))) == ByteTokenizer.size
