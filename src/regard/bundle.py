@@ -126,10 +126,10 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
     return _tokenizers(folder, read_files(folder))
 
 
-def load_model_options(folder: Path) -> dict[str, Any]:
-    """Read the options of the model in a model directory."""
+def load_task_and_model(folder: Path) -> tuple[TaskName, dict[str, Any]]:
+    """Read the task of a model directory and the options of its model."""
     config, _ = _read_config(folder, read_files(folder))
-    return config.model
+    return config.task, config.model
 
 
 def save_alignment(folder: Path, alignment: Aligner) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import regard.cli
-from regard.cli.app import VERBS, app, main
+from regard.cli.app import VERBS, app, main, verb_module
 from tests.cli.command import failed_in_one_line
 from tests.cli.command import regard as run_regard
 
@@ -20,7 +20,7 @@ SHARED = {"__init__", "app", "input", "options", "output", "pipeline"}
 
 DOCUMENTED_ORDER = (
     *("demo", "data", "train", "average", "verify", "translate", "evaluate", "attend", "attribute", "align", "explain"),
-    *("lab", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
+    *("lab", "export", "import", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
 )
 
 
@@ -53,18 +53,18 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_every_file_is_a_verb_or_shared() -> None:
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*VERBS, *SHARED}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*map(verb_module, VERBS), *SHARED}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_file_defines_exactly_one_command_or_group(verb: str) -> None:
-    module = importlib.import_module(f"regard.cli.{verb}")
+    module = importlib.import_module(f"regard.cli.{verb_module(verb)}")
     names = [info.callback.__name__ for info in app.registered_commands if defined_in(module.__name__, info.callback)]
     for group in app.registered_groups:
         assert group.typer_instance and group.typer_instance.registered_callback
         if defined_in(module.__name__, group.typer_instance.registered_callback.callback):
             names.append(group.name)
-    assert names == [verb]
+    assert names == [verb_module(verb)]
 
 
 def defined_in(module: str, function: Callable[..., object] | None) -> bool:
@@ -73,7 +73,7 @@ def defined_in(module: str, function: Callable[..., object] | None) -> bool:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_verbs_import_nothing_from_each_other(verb: str) -> None:
-    for node in ast.walk(ast.parse((FOLDER / f"{verb}.py").read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse((FOLDER / f"{verb_module(verb)}.py").read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard.cli"):
             assert (node.module or "").rpartition(".")[2] in SHARED
             assert not [alias.name for alias in node.names if alias.name.startswith("_")]

@@ -71,7 +71,10 @@ TRANSFORMER_VARIANTS: dict[str, Options] = {
     "llama": {"positions": "rotary", "n_kv_heads": 2, "norm_kind": "rms", "activation": "swiglu", "bias": False},
     "marian": {"norm": "post", "activation": "silu", "output_bias": True},
     "long llama": {
-        **{"positions": "rotary", "rope_theta": 500.0, "scale_embedding": False, "norm_eps": 1e-3},
+        "positions": "rotary",
+        "rope_theta": 500.0,
+        "scale_embedding": False,
+        "norm_eps": 1e-3,
         "rope_scaling": {"factor": 4.0, "low": 0.5, "high": 2.0, "context": 16},
     },
     "gelu-tanh, embedding norm": {"activation": "gelu-tanh", "embedding_norm": True, "positions": "learned"},

@@ -6,6 +6,7 @@ A mistake of the user ends in one line on standard error and exit code 2.
 import re
 import signal
 import sys
+from keyword import iskeyword
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -41,9 +42,14 @@ VERBS = (
         "explain",
         "lab",
     ),
-    *("export", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
+    *("export", "import", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
 )
 """In the order in which a newcomer needs them: the order of --help and of the documentation."""
+
+
+def verb_module(verb: str) -> str:
+    """Return the name of the module of a verb; a keyword of Python cannot be one."""
+    return f"{verb}_" if iskeyword(verb) else verb
 
 
 class VerbGroup(TyperGroup):

@@ -73,7 +73,7 @@ def _encode(
 ) -> Iterator[tuple[NDArray[np.int64], Ragged, Ragged]]:
     """Yield indices, source ids and target ids of the pairs that are not too long; the others go into the report."""
     encode_src = BulkEncoder(tokenizers.src)
-    encode_tgt = encode_src if tokenizers.joint else BulkEncoder(tokenizers.tgt)
+    encode_tgt = encode_src if tokenizers.src is tokenizers.tgt else BulkEncoder(tokenizers.tgt)
     for start in range(0, len(corpus), _CHUNK):
         indices = np.arange(start, min(start + _CHUNK, len(corpus)))
         texts = list(corpus.texts.slice(2 * start, 2 * (start + len(indices))))

@@ -263,14 +263,15 @@ class ByteTokenizer:
 
 @dataclass(frozen=True)
 class TokenizerPair:
-    """The tokenizers of source and target; the same object if the vocabulary is joint."""
+    """The tokenizers of source and target, which may be the same object."""
 
     src: Tokenizer
     tgt: Tokenizer
 
     @property
     def joint(self) -> bool:
-        return self.src is self.tgt
+        """Whether both sides have the same ids, so that they can share embeddings"""
+        return self.src is self.tgt or all(getattr(side, "shares_ids", False) for side in (self.src, self.tgt))
 
     @property
     def fingerprint(self) -> str:
@@ -281,16 +282,16 @@ class TokenizerPair:
 
     def files(self) -> dict[str, bytes]:
         """Return the content of the tokenizers' files by name."""
-        sides = {"joint": self.src} if self.joint else {"src": self.src, "tgt": self.tgt}
+        sides = {"joint": self.src} if self.src is self.tgt else {"src": self.src, "tgt": self.tgt}
         return {f"{name}{tokenizer.suffix}": tokenizer.to_bytes() for name, tokenizer in sides.items()}
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], where: Path) -> "TokenizerPair":
         """Make the tokenizers from what `files` returned; `where` is named in errors."""
+        from regard.text.tokenizer_file import read_tokenizer  # which knows all kinds of tokenizers
+
         try:
-            loaded = {
-                PurePath(name).stem: _from_file(PurePath(name).suffix, content) for name, content in files.items()
-            }
+            loaded = {PurePath(name).stem: read_tokenizer(name, content) for name, content in files.items()}
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
         if joint := loaded.get("joint"):
@@ -327,12 +328,6 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
 def _tokenizer_files(folder: Path) -> list[Path]:
     return [path for pattern in ("*.spm", "*.json") for path in sorted(folder.glob(pattern)) if path.stem in _STEMS]
-
-
-def _from_file(suffix: str, content: bytes) -> Tokenizer:
-    if suffix == SentencePieceTokenizer.suffix:
-        return SentencePieceTokenizer(content)
-    return ByteTokenizer() if content == ByteTokenizer().to_bytes() else ListTokenizer.from_bytes(content)
 
 
 def _without_specials(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from regard.bundle import load_model_options
 from regard.config import flatten, merge, overrides, read_yaml
 from regard.errors import UserError
 from regard.train.auto import Plan, Size, choose, row_for
@@ -38,13 +37,8 @@ class AutoRecipe:
             raise UserError(f"minutes must be a number of at least {_MIN_MINUTES}, not {self.minutes}")
 
     def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
-        """Return the recipe with the chosen options, which those of the user override.
-
-        A run that starts from another model (`train.init`) gets the options of that model, so that its weights fit.
-        """
-        init = self.user_options().get("train", {}).get("init")
-        model = {"model": load_model_options(Path(init))} if init else {}
-        return load_recipe(NAME, self.config, self.settings, {**(chosen or {}), **model})
+        """Return the recipe with the chosen options, which those of the user override."""
+        return load_recipe(NAME, self.config, self.settings, chosen)
 
     def user_options(self) -> dict[str, Any]:
         return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))

@@ -9,7 +9,7 @@ from pydantic import SerializeAsAny, field_validator, model_validator
 
 import regard
 from regard import models
-from regard.bundle import TaskName
+from regard.bundle import TaskName, load_task_and_model
 from regard.config import Config, merge, overrides, read_yaml
 from regard.data.batch import padded_length
 from regard.data.batch_order import BatchConfig
@@ -96,7 +96,8 @@ def load_recipe(
 ) -> Recipe:
     """Return the named recipe, overridden by the file `config` and then by `settings` such as "train.lr=1e-3".
 
-    `chosen` are options that override the recipe, but nothing that the user has set.
+    `chosen` are options that override the recipe, but nothing that the user has set. A run that starts from another
+    model (`train.init`) of the same task gets the options of that model, so that its weights fit.
 
     >>> recipe = regard.load_recipe("base", settings=["train.steps=10"])
     >>> recipe.model.d_model, recipe.train.steps
@@ -105,13 +106,22 @@ def load_recipe(
     path = recipe_folder() / f"{name}.yaml"
     if name not in recipe_names():
         raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")
-    tree, chosen = read_yaml(path), chosen or {}
-    if "kind" in chosen.get("model", {}):
-        tree["model"] = {}  # a whole model: no option of the recipe's model is left
-    tree = merge(tree, chosen)
-    where = f"recipe {name}"
-    if config is not None:
-        tree, where = merge(tree, read_yaml(config)), str(config)
-    if settings:
-        tree, where = merge(tree, overrides(settings)), "--set"
-    return Recipe.parse(tree, where=where)
+    by_file, by_settings = {} if config is None else read_yaml(config), overrides(settings)
+    tree = merge(read_yaml(path), chosen or {})
+    if model := _initial_model(tree, merge(by_file, by_settings).get("train")):
+        tree["model"] = model
+    where = "--set" if settings else f"recipe {name}" if config is None else str(config)
+    return Recipe.parse(merge(merge(tree, by_file), by_settings), where=where)
+
+
+def _initial_model(tree: Mapping[str, Any], train: object) -> dict[str, Any] | None:
+    """Return the options of the model that `train.init` names, if its weights are of use for the recipe `tree`."""
+    init = train.get("init") if isinstance(train, Mapping) else None
+    if not isinstance(init, str) or not Path(init).exists():  # a resumed run does not need it
+        return None
+    task, model = load_task_and_model(Path(init))
+    if task == tree.get("task", Recipe().task):
+        return model
+    if task == "masked" and tree.get("task") == "classify":  # what an encoder predicts does not concern its weights
+        return {**model, **{name: tree["model"][name] for name in ("head", "pooling") if name in tree["model"]}}
+    return None

@@ -1,0 +1,114 @@
+"""Import a model of another program into a model directory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard import models
+from regard.bundle import Bundle
+from regard.convert.import_seq2seq import read_marian
+from regard.convert.imported_model import ImportedModel
+from regard.convert.model_folder import JsonObject, ModelFolder
+from regard.convert.tensor_files import WeightReader
+from regard.errors import UserError
+from regard.files import new_folder
+from regard.memory import OutOfMemoryCaught
+from regard.models.weights import SkipInitialisation, check_shapes, load_weights
+
+Reader = Callable[[ModelFolder, JsonObject, tuple[str, str] | None], ImportedModel]
+
+_READERS: dict[str, Reader] = {"marian": read_marian}
+"""`model_type` in config.json → how such a model is read"""
+
+_EXAMPLES = {
+    "translate": 'translate {} --text "…"',
+    "text": 'generate {} --prompt "…"',
+    "masked": 'attend {} "…"',
+}
+"""Task → how a model is used on the command line, without the name of the program"""
+
+
+@dataclass(frozen=True)
+class Import:
+    """The result of an import."""
+
+    path: Path
+    title: str
+    """What the model is called, e.g. Marian"""
+    task: str
+    languages: tuple[str, str]
+    n_weights: int
+
+    def describe(self) -> str:
+        languages = f", {self.languages[0]} → {self.languages[1]}" if self.task == "translate" else ""
+        return f"{self.title}, {self.n_weights:,} parameters{languages}"
+
+    @property
+    def example(self) -> str:
+        """A command that uses the model"""
+        return f"regard {_EXAMPLES[self.task].format(self.path)}"
+
+
+def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str] | None = None) -> Import:
+    """Write the model in `folder`, of another program, as a model directory to `out`, which must not exist.
+
+    Nothing is left at `out` if the import fails.
+    """
+    out = Path(out)
+    if out.exists():
+        raise UserError(f"{out}: exists already; name another path, or delete it first")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"{out}: there is no folder {out.absolute().parent}")
+    source = ModelFolder(folder)
+    imported = _read(source, languages)
+    bundle = _load(imported)
+    with new_folder(out) as temporary:
+        bundle.save(temporary, _card(source, imported))
+    n_weights = sum(parameter.numel() for parameter in bundle.model.parameters())
+    return Import(out, imported.title, imported.task, bundle.languages, n_weights)
+
+
+def _read(folder: ModelFolder, languages: tuple[str, str] | None) -> ImportedModel:
+    """Read everything but the weights."""
+    if not folder.has("config.json"):
+        raise UserError(f"{folder}: there is no config.json, so this is not a model of transformers")
+    config = folder.config()
+    kind = config.text("model_type")
+    if kind not in _READERS:
+        raise UserError(f"{config.where}: models of type {kind!r:.60} cannot be imported; {', '.join(_READERS)} can")
+    return _READERS[kind](folder, config, languages)
+
+
+def _load(imported: ImportedModel) -> Bundle:
+    """Build the model and load its weights. Memory is not used before their names and shapes are known to fit."""
+    where, tokenizers = imported.files.where, imported.tokenizers
+    sizes = (tokenizers.tgt.size, None if tokenizers.joint else tokenizers.src.size)
+    dry = WeightReader(imported.files, dry=True)
+    shapes = {name: tuple(tensor.shape) for name, tensor in imported.weights(dry).items()}
+    dry.check_all_used(imported.ignored)
+    with torch.device("meta"), SkipInitialisation():
+        check_shapes(models.build(imported.config, *sizes), shapes, where)
+    with OutOfMemoryCaught() as too_large, SkipInitialisation():
+        model = models.build(imported.config, *sizes)
+        load_weights(model, imported.weights(WeightReader(imported.files)), where)
+    if too_large:
+        raise UserError(f"{where}: the model does not fit into memory")
+    return Bundle(
+        model.eval(),
+        imported.config,
+        tokenizers,
+        imported.languages,
+        imported.decode,
+        imported.task,
+        imported.context,
+    )
+
+
+def _card(folder: ModelFolder, imported: ImportedModel) -> str:
+    languages = f", {imported.languages[0]} → {imported.languages[1]}" if imported.task == "translate" else ""
+    return f"""# {folder.path.resolve().name}
+
+A {imported.title} model{languages}, imported into regard. Its license and training data are those of the original.
+"""

@@ -1,0 +1,104 @@
+"""Small models of other programs with random weights, in folders as those programs write them."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+TEXTS = (
+    "the green witch arrived at the house",
+    "a small dog runs through the garden and sleeps",
+    "did the old cat see the bird in the tree ?",
+    "she walked home , slowly and happily",
+    "translation is hard; nobody knows why it works",
+)
+TARGETS = (
+    "la sorcière verte est arrivée à la maison",
+    "un petit chien court dans le jardin et dort",
+    "le vieux chat a-t-il vu l'oiseau dans l'arbre ?",
+    "elle est rentrée à pied , lentement et heureuse",
+    "traduire est difficile; personne ne sait pourquoi cela marche",
+)
+
+
+def shake(model: Any, seed: int = 0) -> Any:
+    """Change all weights and buffers of a model at random, biases and norms included."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if tensor.requires_grad or "embed_positions" not in name:  # sinusoids stay
+                tensor.add_(0.3 * torch.randn(tensor.shape, generator=generator))
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.add_(torch.randn(model.final_logits_bias.shape, generator=generator))
+    return model.eval()
+
+
+def sentencepiece_model(texts: tuple[str, ...], kind: str = "unigram") -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts * 20),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=80,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+def pieces(model: bytes) -> list[str]:
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    return [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
+
+
+def vocabulary(*tokens: list[str], pad_first: bool = False) -> dict[str, int]:
+    """A vocabulary as OPUS-MT has it: </s> first, <pad> last (or third, as separate vocabularies have it)"""
+    ordinary = sorted({token for part in tokens for token in part})
+    ordered = ["</s>", "<unk>", "<pad>", *ordinary] if pad_first else ["</s>", "<unk>", *ordinary, "<pad>"]
+    return {token: i for i, token in enumerate(ordered)}
+
+
+def write_marian(folder: Path, layout: str = "shared", **options: Any) -> Any:
+    """Write a Marian model. Layouts: shared, separate (vocabularies), multilingual (with language tags)."""
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir()
+    source, target = sentencepiece_model(TEXTS), sentencepiece_model(TARGETS)
+    tags = [">>fra<<", ">>deu<<"] if layout == "multilingual" else []
+    vocabularies = [vocabulary(pieces(source), pieces(target), tags)]
+    if layout == "separate":
+        vocabularies = [vocabulary(pieces(model), pad_first=True) for model in (source, target)]
+    for name, content in zip(("vocab.json", "target_vocab.json"), vocabularies, strict=False):
+        (folder / name).write_text(json.dumps(content))
+    (folder / "source.spm").write_bytes(source)
+    (folder / "target.spm").write_bytes(target)
+    settings = {"source_lang": "en", "target_lang": "fr", "separate_vocabs": layout == "separate"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    pad = vocabularies[-1]["<pad>"]
+    defaults = {
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 24,
+        "decoder_ffn_dim": 24,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "max_position_embeddings": 64,
+        "pad_token_id": pad,
+        "decoder_start_token_id": pad,
+        "eos_token_id": 0,
+        "forced_eos_token_id": 0,
+        "scale_embedding": True,
+        "activation_function": "swish",
+        "share_encoder_decoder_embeddings": layout != "separate",
+    }
+    sizes = {"vocab_size": len(vocabularies[0]), "decoder_vocab_size": len(vocabularies[-1])}
+    config = MarianConfig(**sizes, **{**defaults, **options})
+    model = shake(MarianMTModel(config))
+    model.generation_config.bad_words_ids = [[pad]]
+    model.generation_config.num_beams = 4
+    model.save_pretrained(folder)
+    return model
