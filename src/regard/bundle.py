@@ -69,6 +69,8 @@ class Bundle:
     examples: tuple[str, ...] = ()
     words: SeenWords | None = None
     """The source words of the training data"""
+    card: str = ""
+    """The model card (README.md) of the directory that was loaded"""
 
     def save(self, folder: Path, card: str) -> None:
         """Write the model directory; `card` is the text of its README.md. A crash leaves the old one or the new one."""
@@ -118,6 +120,7 @@ class Bundle:
             config.alignment,
             config.examples,
             _read_words(files[WORDS]) if WORDS in files else None,
+            read_regular(files[CARD]).decode(errors="replace") if CARD in files else "",
         )
 
 

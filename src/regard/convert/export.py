@@ -14,6 +14,7 @@ from regard.files import new_folder
 _FORMATS: dict[str, tuple[str, str]] = {
     "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
     "ctranslate2": ("regard.convert.ctranslate2_format", "CTranslate2Format"),
+    "hf": ("regard.convert.hf_format", "HfFormat"),
 }
 """Name → module and class"""
 
@@ -72,16 +73,20 @@ def export(
         if check is not False:
             inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
             checked = compare(bundle, chosen.open(temporary, bundle), inputs)
-        (temporary / "README.md").write_text(_readme(bundle, chosen, checked), encoding="utf-8")
+        _finish_readme(temporary / "README.md", _readme(bundle, chosen), checked)
     return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), checked)
 
 
-def _readme(bundle: Bundle, chosen: ExportFormat, checked: ExportCheck | None) -> str:
+def _finish_readme(path: Path, default: str, checked: ExportCheck | None) -> None:
+    """Add the result of the check to the README, which a format may have written itself."""
+    text = path.read_text(encoding="utf-8") if path.exists() else default
     verdict = "It was not compared with the original." if checked is None else f"Check: {checked.describe()}."
+    path.write_text(f"{text}\n{verdict}\n", encoding="utf-8")
+
+
+def _readme(bundle: Bundle, chosen: ExportFormat) -> str:
     return f"""# {" → ".join(bundle.languages)}
 
 A model of regard, exported to {chosen.title}.
 
-{chosen.usage(bundle)}
-{verdict}
-"""
+{chosen.usage(bundle)}"""

@@ -8,6 +8,8 @@ _ODD_SPACES = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 """White space other than the space and the line feed"""
+WHITE_SPACE = f" \n{_ODD_SPACES}"
+"""The characters that `str.split` splits at"""
 _UNCLEAN = ("  ", " \n", "\n ", "\ufeff", *_ODD_SPACES)
 
 

@@ -166,13 +166,16 @@ class SentencePieceTokenizer:
 
         A unigram model adds up the scores of a whole text, where rounding may decide between two segmentations.
         """
-        return not self.lossless and self._is_bpe
+        return not self.lossless and self.is_bpe
 
     @cached_property
-    def _is_bpe(self) -> bool:
-        """Scores of BPE are 0, −1, −2, … in the order of merges; those of unigram are logarithms of probabilities."""
+    def is_bpe(self) -> bool:
+        """Whether the pieces are BPE's and not unigram's.
+
+        Scores of BPE are 0, −1, −2, … in the order of merges; those of unigram are logarithms of probabilities.
+        """
         pieces = (i for i in range(len(SPECIALS), self.size) if not self.is_byte(i))
-        return bool(self._processor.get_score(next(pieces, UNK)) >= 0.0)
+        return all(float(self._processor.get_score(i)).is_integer() for i in pieces)
 
     def is_byte(self, i: int) -> bool:
         """Whether this id is a byte of an unknown character."""
@@ -215,6 +218,11 @@ class ListTokenizer:
     @property
     def size(self) -> int:
         return len(self._symbols)
+
+    @property
+    def symbols(self) -> list[str]:
+        """The string of each id, specials included"""
+        return list(self._symbols)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[self._ids.get(s, UNK) for s in _split(self.kind, text)] for text in texts]

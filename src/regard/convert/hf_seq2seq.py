@@ -1,0 +1,139 @@
+"""Encoder-decoder models as PegasusForConditionalGeneration (pre-norm) or MarianMTModel (post-norm)."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from transformers import MarianConfig, PegasusConfig, PreTrainedConfig
+
+from regard.bundle import Bundle
+from regard.convert.hf_layers import attention_maps, linear_tensors, norm_tensors, position_table, table_length
+from regard.convert.hf_shape import ACTIVATIONS, hf_class
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
+from regard.models.stack import StackConfig, StackDecoder, StackEncoder
+from regard.nn.embedding import Embedding
+from regard.text.vocab import BOS, EOS, PAD
+
+_IMPOSSIBLE = -1e4
+"""Added to the logits of tokens of the source, if the vocabularies are separate"""
+
+
+def seq2seq_config(bundle: Bundle) -> PreTrainedConfig:
+    """Return the content of config.json."""
+    encoder, decoder, tied = _options(bundle)
+    model = cast(EncoderDecoder, bundle.model)
+    config_class: Any = MarianConfig if hf_class(bundle) == "MarianMTModel" else PegasusConfig
+    tokenizers = bundle.tokenizers
+    config: PreTrainedConfig = config_class(
+        architectures=[hf_class(bundle)],
+        vocab_size=tokenizers.tgt.size + (0 if tokenizers.joint else tokenizers.src.size),
+        d_model=decoder.d_model,
+        encoder_layers=encoder.n_layers,
+        decoder_layers=decoder.n_layers,
+        encoder_attention_heads=encoder.n_heads,
+        decoder_attention_heads=decoder.n_heads,
+        encoder_ffn_dim=encoder.d_ff,
+        decoder_ffn_dim=decoder.d_ff,
+        activation_function=ACTIVATIONS[decoder.activation],
+        max_position_embeddings=table_length(encoder, decoder),
+        dropout=decoder.dropout,
+        attention_dropout=decoder.attention_dropout,
+        scale_embedding=_embedding(model.decoder).scale != 1.0,
+        tie_word_embeddings=tied,
+        pad_token_id=PAD,
+        eos_token_id=EOS,
+        bos_token_id=BOS,
+        decoder_start_token_id=BOS,
+        forced_eos_token_id=EOS,
+    )
+    return config
+
+
+def seq2seq_tensors(bundle: Bundle) -> dict[str, Tensor]:
+    """Return the content of model.safetensors."""
+    model = cast(EncoderDecoder, bundle.model)
+    encoder, decoder, _ = _options(bundle)
+    marian = hf_class(bundle) == "MarianMTModel"
+    tensors = _tables(bundle, model)
+    for side, stack in (("encoder", _stack(model.encoder)), ("decoder", _stack(model.decoder))):
+        for i, layer in enumerate(stack.layers):
+            prefix = f"model.{side}.layers.{i}"
+            tensors |= _layer_tensors(layer, prefix)
+        if marian:
+            continue  # it computes its own sinusoids, and has no norm after the last layer
+        tensors |= norm_tensors(f"model.{side}.layer_norm", stack.norm)
+        tensors[f"model.{side}.embed_positions.weight"] = position_table(stack, table_length(encoder, decoder))
+    return {name: _split_halves(name, tensor) for name, tensor in tensors.items()} if marian else tensors
+
+
+def _options(bundle: Bundle) -> tuple[StackConfig, StackConfig, bool]:
+    config = bundle.model_config
+    config = config.as_encoder_decoder() if isinstance(config, TransformerConfig) else config
+    assert isinstance(config, EncoderDecoderConfig)
+    return cast(StackConfig, config.encoder), cast(StackConfig, config.decoder), config.tied
+
+
+def _stack(stack: object) -> StackEncoder | StackDecoder:
+    assert isinstance(stack, StackEncoder | StackDecoder)
+    return stack
+
+
+def _embedding(stack: object) -> Embedding:
+    embedding = _stack(stack).embedding
+    assert embedding is not None
+    return embedding
+
+
+def _tables(bundle: Bundle, model: EncoderDecoder) -> dict[str, Tensor]:
+    """Return embeddings, output layer and its bias.
+
+    The tokens of a separate source vocabulary follow those of the target in one joint vocabulary.
+    """
+    src: Tensor = _embedding(model.encoder).tokens.weight
+    tgt: Tensor = _embedding(model.decoder).tokens.weight
+    out: Tensor = model.output.weight
+    bias: Tensor = out.new_zeros(len(out)) if model.output.bias is None else model.output.bias
+    if not bundle.tokenizers.joint:
+        bias = torch.cat([bias, torch.full((len(src),), _IMPOSSIBLE)])
+        out = torch.cat([out, torch.zeros_like(src)])
+        src = tgt = torch.cat([tgt, src])
+    _, _, tied = _options(bundle)
+    if tied:
+        return {"model.shared.weight": tgt, "final_logits_bias": bias[None]}
+    return {
+        "model.shared.weight": src,
+        "model.encoder.embed_tokens.weight": src,
+        "model.decoder.embed_tokens.weight": tgt,
+        "lm_head.weight": out,
+        "final_logits_bias": bias[None],
+    }
+
+
+def _layer_tensors(layer: Any, prefix: str) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    names = [("mixer", "self_attn"), ("cross", "encoder_attn")] if hasattr(layer, "cross") else [("mixer", "self_attn")]
+    for ours, theirs in names:
+        for name, (weight, bias) in attention_maps(getattr(layer, ours)).items():
+            tensors |= linear_tensors(f"{prefix}.{theirs}.{name}_proj", weight, bias)
+        tensors |= norm_tensors(f"{prefix}.{theirs}_layer_norm", getattr(layer, f"{ours}_residual").norm)
+    for ours, theirs in (("inner", "fc1"), ("outer", "fc2")):
+        linear = getattr(layer.feedforward, ours)
+        tensors |= linear_tensors(f"{prefix}.{theirs}", linear.weight, linear.bias)
+    return tensors | norm_tensors(f"{prefix}.final_layer_norm", layer.feedforward_residual.norm)
+
+
+def _split_halves(name: str, tensor: Tensor) -> Tensor:
+    """Permute d_model: our sinusoids alternate sine and cosine, Marian's have all sines first."""
+    if name == "final_logits_bias":
+        return tensor
+    reads = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "fc1.weight", *_PROJECTIONS)
+    if name.endswith(reads):
+        return tensor[:, _halves(tensor.shape[1])]
+    return tensor[_halves(len(tensor))] if "norm" in name or "out_proj" in name or "fc2" in name else tensor
+
+
+_PROJECTIONS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")
+
+
+def _halves(width: int) -> Tensor:
+    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
