@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 import yaml
 
 from regard import models
 from regard.bundle import Bundle
 from regard.cli import main
 from regard.convert.export import export
-from regard.convert.export_check import compare, encode_inputs
+from regard.convert.export_check import compare, sample_inputs
+from regard.convert.export_format import ExportOptions
+from regard.convert.hf_format import HfFormat
 from regard.convert.hf_model import TransformersModel
+from regard.convert.hf_shape import shape_problem
 from regard.convert.hf_tokenizer import make_tokenizer
 from regard.data.batch import forced_batch
 from regard.errors import UserError
@@ -29,6 +33,7 @@ from regard.text.tokenizer import (
     TokenizerPair,
 )
 from regard.text.vocab import EOS
+from tests.convert.shapes import SHAPES, bundle_of
 
 WORDS = ["the", "green", "witch", "arrived", "at", "a", "small", "house", "d'été", "straße", "12", "345", "(yes)", "…"]
 WORDS += ["<b>", "aaa", ".....", "東京"]
@@ -81,56 +86,112 @@ UNEQUAL = {
     "encoder": {**SMALL, "n_heads": 2, "n_layers": 1, "positions": "learned", "max_len": 40},
     "decoder": {**SMALL, "positions": "none", "d_ff": 8},
 }
-SHAPES = {
-    "pre": ("joint", "translate", transformer()),
-    "pre untied learned": ("joint", "translate", transformer(tied=False, positions="learned", max_len=50)),
-    "pre grouped no bias": ("joint", "translate", transformer(n_kv_heads=2, bias=False, activation="relu")),
-    "pre separate": ("separate", "translate", transformer(n_decoder_layers=1)),
-    "pre separate untied": ("separate", "translate", transformer(tied=False)),
-    "unequal": ("joint", "translate", UNEQUAL),
-    "post": ("joint", "translate", transformer(norm="post", activation="silu", output_bias=True)),
-    "post separate": ("separate", "translate", transformer(norm="post")),
-    "post untied": ("joint", "translate", transformer(norm="post", tied=False)),
-    "gpt2": ("joint", "text", decoder(positions="learned", max_len=120)),
-    "gpt2 untied": ("joint", "text", decoder(tied=False, n_kv_heads=1, bias=False)),
-    "gpt2 translator": ("joint", "translate", decoder(positions="learned", max_len=120)),
-    "gpt2 shipped": ("joint", "text", decoder(activation="gelu-tanh", scale_embedding=False, norm_eps=1e-3)),
-    "llama": ("joint", "text", decoder(**LLAMA)),
+MORE_SHAPES: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "pre, separate, untied": ("separate", "translate", transformer(tied=False)),
+    "encoder unlike decoder": ("joint", "translate", UNEQUAL),
+    "post, silu, output bias": ("joint", "translate", transformer(norm="post", activation="silu", output_bias=True)),
+    "post, separate": ("separate", "translate", transformer(norm="post")),
+    "post, untied": ("joint", "translate", transformer(norm="post", tied=False)),
+    "gpt2, untied": ("joint", "text", decoder(tied=False, n_kv_heads=1, bias=False)),
+    "gpt2, unscaled": ("joint", "text", decoder(activation="gelu-tanh", scale_embedding=False, norm_eps=1e-3)),
     "llama 3.1": ("joint", "text", decoder(**LLAMA, rope_theta=500.0, rope_scaling=SCALING, norm_eps=1e-2)),
     "llama translator": ("joint", "translate", decoder(**{**LLAMA, "bias": True, "d_head": 6}, tied=False)),
 }
+REFUSED = {
+    "rotary positions": "positions=rotary",
+    "ALiBi": "positions=alibi",
+    "positions concatenated": "join=concatenate",
+    "RMSNorm": "norm_kind=rms",
+    "SwiGLU": "activation=swiglu",
+    "encoder and decoder of different width": "d_model=24 in the encoder",
+    "Llama-like encoder-decoder": "norm_kind=rms",
+    "d_head other than d_model / n_heads": "heads of width 6",
+    "d_value other than d_head": "heads of width 2",
+    "silu, tanh-GELU, output bias, norm_eps": "norm_eps=0.001",
+    "unscaled and normalised embeddings": "embedding_norm=True",
+    "rope_theta": "positions=rotary",
+    "rope_scaling": "positions=rotary",
+    "score dot": "score=dot",
+    "score cosine, bilinear, additive or location": "score=additive",
+    "normaliser other than softmax": "normalise=hardmax",
+    "linear attention": "attention=linear",
+    "RNN": "rnn layers",
+    "state space": "ssm layers",
+    "Transformer encoder, RNN decoder": "rnn layers",
+    "decoder-only translator, ALiBi": "positions=alibi",
+    "language model, ALiBi": "positions=alibi",
+    "language model, RNN": "rnn layers",
+    "language model, feed-forward window": "feedforward layers",
+}
+MORE_REFUSED = {
+    "positions=learned": transformer(norm="post", positions="learned"),  # lost when the model is saved again
+    "norm=post": decoder(norm="post"),
+    "norm_kind=layer": decoder(positions="rotary"),
+    "output_bias=True": {**decoder(), "output_bias": True},
+    "not encoders": {"kind": "encoder", "encoder": SMALL},
+}
 
 
-@pytest.fixture(autouse=True)
-def _short_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.convert.export_check._MAX_LEN", 15)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_equal_or_refused(shape: str, tmp_path: Path) -> None:
+    bundle = bundle_of(shape)
+    problem = shape_problem(bundle)
+    assert (problem is None) == (shape not in REFUSED), problem
+    if problem is None:
+        assert_equal(bundle, sample_inputs(bundle)[:4], tmp_path)
+    else:
+        assert REFUSED[shape] in problem and "\n" not in problem and ("ctranslate2" in problem or "regard" in problem)
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_transformers_gives_our_output(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    from transformers import AutoTokenizer
-
-    which, task, options = SHAPES[name]
+@pytest.mark.parametrize("name", MORE_SHAPES)
+def test_more_shapes_are_equal(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    which, task, options = MORE_SHAPES[name]
     bundle = make_bundle(request.getfixturevalue(which), task, **options)
-    bundle.save(tmp_path / "ours", CARD)
-    texts = [TEXTS[1], " \tgreen  " + TEXTS[9], "日 the"]
-    export(tmp_path / "ours", tmp_path / "hf", "hf", check=False)
-    once = TransformersModel(tmp_path / "hf", bundle)
-    once.model.save_pretrained(tmp_path / "again")
-    AutoTokenizer.from_pretrained(tmp_path / "hf").save_pretrained(tmp_path / "again")
-    twice = TransformersModel(tmp_path / "again", bundle)
-    for exported in (once, twice):
-        checked = compare(bundle, exported, encode_inputs(bundle, texts))
+    assert_equal(bundle, sample_inputs(bundle)[:4], tmp_path)
+
+
+@pytest.mark.parametrize("reason", MORE_REFUSED)
+def test_more_shapes_are_refused(reason: str, joint: TokenizerPair) -> None:
+    assert reason in (shape_problem(make_bundle(joint, **MORE_REFUSED[reason])) or "")
+
+
+def assert_equal(bundle: Bundle, inputs: list[list[int]], folder: Path) -> None:
+    """Compare the exported model with ours, and what transformers makes of it when it saves it again."""
+    HfFormat().write(bundle, folder, ExportOptions())
+    once = TransformersModel(folder, bundle)
+    once.model.save_pretrained(folder / "again")
+    for exported in (once, TransformersModel(folder / "again", bundle)):
+        checked = compare(bundle, exported, inputs, max_len=12)
         assert not checked.differences and checked.max_log_prob_difference < 1e-5
 
-    theirs = AutoTokenizer.from_pretrained(tmp_path / "again")
+
+@pytest.mark.parametrize(
+    "which, task, options",
+    [
+        ("joint", "translate", transformer(positions="learned", max_len=60)),
+        ("separate", "translate", transformer(norm="post")),
+        ("joint", "text", decoder(**LLAMA)),
+        ("joint", "translate", decoder()),
+    ],
+)
+def test_texts_pass_through_their_tokenizer_and_generate(
+    which: str, task: Any, options: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    bundle = make_bundle(request.getfixturevalue(which), task, **options)
+    HfFormat().write(bundle, tmp_path, ExportOptions())
+    transformers.AutoTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path / "again")
+    tokenizer, model = (
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "again"),
+        TransformersModel(tmp_path, bundle),
+    )
     [ids] = bundle.tokenizers.src.encode(["<sep> </s>"])
     first = 0 if bundle.tokenizers.joint else bundle.tokenizers.tgt.size
-    assert theirs("<sep> </s>", add_special_tokens=False).input_ids == [first + i for i in ids]
-    inputs = theirs(texts, return_tensors="pt", padding=True)
-    outputs = twice.model.generate(**inputs, num_beams=1, max_new_tokens=12)
+    assert tokenizer("<sep> </s>", add_special_tokens=False).input_ids == [first + i for i in ids]
+    texts = [TEXTS[1], " \tgreen  " + TEXTS[9], "日 the"]
+    inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    outputs = model.model.generate(**inputs, num_beams=1, max_new_tokens=12)
     start = inputs["input_ids"].shape[1] if options["kind"] == "decoder" else 0
-    received = theirs.batch_decode(outputs[:, start:], skip_special_tokens=True)
+    received = tokenizer.batch_decode(outputs[:, start:], skip_special_tokens=True)
     assert [clean(text) for text in received] == [clean(text) for text in our_outputs(bundle, texts)]
 
 
@@ -149,41 +210,14 @@ def our_outputs(bundle: Bundle, texts: list[str]) -> list[str]:
     return outputs
 
 
-REFUSED = {
-    "norm_kind=rms": transformer(norm_kind="rms"),
-    "positions=rotary": transformer(positions="rotary"),
-    "positions=learned": transformer(norm="post", positions="learned"),  # lost when it is saved again
-    "activation=swiglu": transformer(activation="swiglu"),
-    "join=concatenate": transformer(join="concatenate"),
-    "score=dot": transformer(score="dot"),
-    "heads of width 6": transformer(d_head=6),
-    "d_model=8 in the encoder": {**UNEQUAL, "encoder": {**SMALL, "d_model": 8}},
-    "norm=post": decoder(norm="post"),
-    "positions=alibi": decoder(positions="alibi"),
-    "norm_kind=layer": decoder(positions="rotary"),
-    "embedding_norm=True": transformer(embedding_norm=True),
-    "norm_eps=0.5": transformer(norm_eps=0.5),
-    "output_bias=True": {**decoder(), "output_bias": True},
-    "attention=linear": transformer(attention="linear"),
-    "ssm layers": {**UNEQUAL, "encoder": {**SMALL, "kind": "ssm"}},
-    "not encoders": {"kind": "encoder", "encoder": SMALL},
-}
-
-
-@pytest.mark.parametrize("reason", REFUSED)
-def test_a_shape_without_a_class_is_refused(reason: str, tmp_path: Path, joint: TokenizerPair) -> None:
-    make_bundle(joint, **REFUSED[reason]).save(tmp_path / "ours", CARD)
-    with pytest.raises(UserError, match=f"cannot export to hf: .*{reason}"):
-        export(tmp_path / "ours", tmp_path / "hf", "hf")
-    assert not (tmp_path / "hf").exists()
-
-
 def test_the_command_writes_a_card_and_refuses_options_of_other_formats(
     tmp_path: Path, joint: TokenizerPair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_bundle(joint, **transformer()).save(tmp_path / "ours", CARD)
-    command = ["regard", "export", str(tmp_path / "ours"), str(tmp_path / "hf"), "--to", "hf"]
-    monkeypatch.setattr(sys, "argv", [*command, "--license", "cc-by-4.0", "--quantization", "bfloat16"])
+    (tmp_path / "texts").write_text(TEXTS[0], encoding="utf-8")
+    command = ["export", tmp_path / "ours", tmp_path / "hf", "--to", "hf", "--check", tmp_path / "texts"]
+    command += ["--license", "cc-by-4.0", "--quantization", "bfloat16"]
+    monkeypatch.setattr(sys, "argv", ["regard", *map(str, command)])
     with pytest.raises(SystemExit) as done:
         main()
     assert done.value.code == 0
@@ -196,7 +230,7 @@ def test_the_command_writes_a_card_and_refuses_options_of_other_formats(
     for options in ({"quantization": "int8"}, {"shortlist": 9}):
         with pytest.raises(UserError, match="cannot export to hf: "):
             export(tmp_path / "ours", tmp_path / "other", "hf", **options)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ours"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ours", "texts"]
 
 
 ODD = [
