@@ -189,6 +189,7 @@ def test_texts_pass_through_their_tokenizer_and_generate(
     assert tokenizer("<sep> </s>", add_special_tokens=False).input_ids == [first + i for i in ids]
     texts = [TEXTS[1], " \tgreen  " + TEXTS[9], "日 the"]
     inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    assert transformers.GenerationConfig.from_pretrained(tmp_path).num_beams == (1 if task == "text" else 2)
     outputs = model.model.generate(**inputs, num_beams=1, max_new_tokens=12)
     start = inputs["input_ids"].shape[1] if options["kind"] == "decoder" else 0
     received = tokenizer.batch_decode(outputs[:, start:], skip_special_tokens=True)

@@ -52,6 +52,7 @@ class HfFormat:
             max_len=n_positions,
             pad_left=not seq2seq,
         )
+        bundle.tokenizers.save(folder / "tokenizer")  # for regard import
         (folder / "README.md").write_text(model_card(bundle, options), encoding="utf-8")
 
     def open(self, folder: Path, bundle: Bundle) -> TransformersModel:

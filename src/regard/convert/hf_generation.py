@@ -47,8 +47,9 @@ def generation_config(bundle: Bundle, n_positions: int) -> GenerationConfig:
     if seq2seq:
         config.decoder_start_token_id = BOS
         config.forced_eos_token_id = EOS
-    if decode.min_len:
-        config.min_new_tokens = decode.min_len
+    # A translation of our Translator is never empty.
+    if min_len := max(decode.min_len, 0 if bundle.task == "text" else 1):
+        config.min_new_tokens = min_len
     if decode.no_repeat_ngram and (seq2seq or bundle.task == "text"):  # theirs would count the source
         config.no_repeat_ngram_size = decode.no_repeat_ngram
     return config

@@ -67,7 +67,8 @@ class TransformersModel:
         else:
             n_read = ids.shape[1]
         limit = min(max_len - n_prefix, room - n_read) + 1  # the last one is EOS
-        output = self.model.generate(**inputs, num_beams=1, do_sample=False, max_new_tokens=limit)[:, n_read:]
+        search = {"num_beams": 1, "do_sample": False, "min_new_tokens": 0, "no_repeat_ngram_size": 0}
+        output = self.model.generate(**inputs, **search, max_new_tokens=limit)[:, n_read:]
         return [[*prefixes[i], *_until_end(row, limit)] for i, row in zip(rows, output.tolist(), strict=True)]
 
 

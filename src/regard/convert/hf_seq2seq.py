@@ -1,5 +1,6 @@
 """Encoder-decoder models as PegasusForConditionalGeneration (pre-norm) or MarianMTModel (post-norm)."""
 
+from copy import deepcopy
 from typing import Any, cast
 
 import torch
@@ -9,8 +10,10 @@ from transformers import MarianConfig, PegasusConfig, PreTrainedConfig
 from regard.bundle import Bundle
 from regard.convert.hf_layers import attention_maps, linear_tensors, norm_tensors, position_table, table_length
 from regard.convert.hf_shape import ACTIVATIONS, hf_class
+from regard.convert.split_positions import split_positions
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
 from regard.models.stack import StackConfig, StackDecoder, StackEncoder
+from regard.models.weights import load_weights, weights_of
 from regard.nn.embedding import Embedding
 from regard.text.vocab import BOS, EOS, PAD
 
@@ -51,19 +54,25 @@ def seq2seq_config(bundle: Bundle) -> PreTrainedConfig:
 
 def seq2seq_tensors(bundle: Bundle) -> dict[str, Tensor]:
     """Return the content of model.safetensors."""
-    model = cast(EncoderDecoder, bundle.model)
     encoder, decoder, _ = _options(bundle)
     marian = hf_class(bundle) == "MarianMTModel"
+    model = cast(EncoderDecoder, bundle.model)
+    model = _with_split_positions(model) if marian else model
     tensors = _tables(bundle, model)
     for side, stack in (("encoder", _stack(model.encoder)), ("decoder", _stack(model.decoder))):
         for i, layer in enumerate(stack.layers):
-            prefix = f"model.{side}.layers.{i}"
-            tensors |= _layer_tensors(layer, prefix)
-        if marian:
-            continue  # it computes its own sinusoids, and has no norm after the last layer
-        tensors |= norm_tensors(f"model.{side}.layer_norm", stack.norm)
-        tensors[f"model.{side}.embed_positions.weight"] = position_table(stack, table_length(encoder, decoder))
-    return {name: _split_halves(name, tensor) for name, tensor in tensors.items()} if marian else tensors
+            tensors |= _layer_tensors(layer, f"model.{side}.layers.{i}")
+        if not marian:  # which computes its positions, and has no norm after the last layer
+            tensors |= norm_tensors(f"model.{side}.layer_norm", stack.norm)
+            tensors[f"model.{side}.embed_positions.weight"] = position_table(stack, table_length(encoder, decoder))
+    return tensors
+
+
+def _with_split_positions(model: EncoderDecoder) -> EncoderDecoder:
+    """Return a copy whose positions are Marian's, which have all sines before all cosines."""
+    copied = deepcopy(model)
+    load_weights(copied, split_positions(weights_of(model)), "export")
+    return copied
 
 
 def _options(bundle: Bundle) -> tuple[StackConfig, StackConfig, bool]:
@@ -120,20 +129,3 @@ def _layer_tensors(layer: Any, prefix: str) -> dict[str, Tensor]:
         linear = getattr(layer.feedforward, ours)
         tensors |= linear_tensors(f"{prefix}.{theirs}", linear.weight, linear.bias)
     return tensors | norm_tensors(f"{prefix}.final_layer_norm", layer.feedforward_residual.norm)
-
-
-def _split_halves(name: str, tensor: Tensor) -> Tensor:
-    """Permute d_model: our sinusoids alternate sine and cosine, Marian's have all sines first."""
-    if name == "final_logits_bias":
-        return tensor
-    reads = ("shared.weight", "embed_tokens.weight", "lm_head.weight", "fc1.weight", *_PROJECTIONS)
-    if name.endswith(reads):
-        return tensor[:, _halves(tensor.shape[1])]
-    return tensor[_halves(len(tensor))] if "norm" in name or "out_proj" in name or "fc2" in name else tensor
-
-
-_PROJECTIONS = ("q_proj.weight", "k_proj.weight", "v_proj.weight")
-
-
-def _halves(width: int) -> Tensor:
-    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])

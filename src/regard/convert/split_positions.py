@@ -4,7 +4,7 @@ The positions become ours when all vectors of the model are permuted in the same
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import torch
@@ -36,14 +36,19 @@ def position_kind(files: TensorFiles, name: str) -> PositionLayout:
 
 def interleave_positions(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Permute the vectors of a model, given by our names, so that its split positions become ours."""
-    return {name: _permute(name, tensor) for name, tensor in tensors.items()}
+    return {name: _permute(name, tensor, _alternating) for name, tensor in tensors.items()}
 
 
-def _permute(name: str, tensor: Tensor) -> Tensor:
+def split_positions(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Permute the vectors of a model of ours so that its positions become split: the inverse."""
+    return {name: _permute(name, tensor, _halves) for name, tensor in tensors.items()}
+
+
+def _permute(name: str, tensor: Tensor, order: Callable[[int], Tensor]) -> Tensor:
     if re.fullmatch(_INPUTS, name):
-        return tensor[:, _alternating(tensor.shape[1]).to(tensor.device)]
+        return tensor[:, order(tensor.shape[1]).to(tensor.device)]
     if re.fullmatch(_OUTPUTS, name):
-        return tensor[_alternating(len(tensor)).to(tensor.device)]
+        return tensor[order(len(tensor)).to(tensor.device)]
     return tensor
 
 
@@ -51,3 +56,8 @@ def _alternating(width: int) -> Tensor:
     """Return 0, D/2, 1, D/2 + 1, …: the first half and the second half in turns"""
     first = torch.arange((width + 1) // 2)
     return torch.stack([first, first + (width + 1) // 2], dim=1).flatten()[:width]
+
+
+def _halves(width: int) -> Tensor:
+    """Return 0, 2, 4, …, 1, 3, 5, …"""
+    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
