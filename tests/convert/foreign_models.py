@@ -102,3 +102,91 @@ def write_marian(folder: Path, layout: str = "shared", **options: Any) -> Any:
     model.generation_config.num_beams = 4
     model.save_pretrained(folder)
     return model
+
+
+STRANGE = (
+    "It's THEY'LL  two   spaces\n\nlines\t tab 3 12345 3.14%",
+    "café naïve Ω 日本語 😀 … —x_y",
+    " leading and trailing ",
+    "a<|im_start|>b <|im_start|> c",
+    "",
+)
+"""Texts that show how a tokenizer splits them"""
+
+
+def byte_level(pattern: str | None = None, digits: bool = False, nfc: bool = False) -> Any:
+    """A tokenizer over bytes: GPT-2's, or with another pattern that of Llama 3 or Qwen 2"""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE(ignore_merges=pattern is not None))
+    steps = [pre_tokenizers.Digits(individual_digits=True)] if digits else []
+    if pattern:
+        steps.append(pre_tokenizers.Split(Regex(pattern), "isolated"))
+    steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pattern is None))
+    tokenizer.pre_tokenizer = steps[0] if len(steps) == 1 else pre_tokenizers.Sequence(steps)
+    if nfc:
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [AddedToken(text, special=True) for text in ("<|endoftext|>", "<|im_start|>")]
+    trainer = trainers.BpeTrainer(
+        vocab_size=340,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*TEXTS, *STRANGE], trainer)
+    return tokenizer
+
+
+def metaspace() -> Any:
+    """A tokenizer as Llama 2 has it: BPE over characters, unknown ones as bytes"""
+    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
+
+    words = [f"▁{word}" for text in TEXTS for word in text.split()]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    special = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(words, trainer)
+    tree = json.loads(tokenizer.to_str())
+    tree["added_tokens"] = tree["added_tokens"][:3]
+    tokenizer = Tokenizer.from_str(json.dumps(tree))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return tokenizer
+
+
+def write_gpt2(folder: Path) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    folder.mkdir()
+    tokenizer = byte_level()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    size = tokenizer.get_vocab_size() + 3  # some rows without a token
+    model = GPT2LMHeadModel(
+        GPT2Config(vocab_size=size, n_positions=64, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    )
+    shake(model).save_pretrained(folder)
+    return model
+
+
+def write_llama(folder: Path, tokenizer: Any, kind: str = "Llama", shards: bool = False, **options: Any) -> Any:
+    import transformers
+
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    ids = {"bos_token_id": tokenizer.token_to_id("<s>") or 0, "eos_token_id": tokenizer.token_to_id("</s>") or 0}
+    defaults = {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "vocab_size": tokenizer.get_vocab_size(),
+    }
+    config = getattr(transformers, f"{kind}Config")(**{**defaults, **ids, **options})
+    model = shake(getattr(transformers, f"{kind}ForCausalLM")(config))
+    model.save_pretrained(folder, **({"max_shard_size": "20KB"} if shards else {}))
+    return model

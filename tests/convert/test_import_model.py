@@ -8,16 +8,30 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 import regard
 from regard.bundle import Bundle
-from regard.convert.import_model import import_model
+from regard.convert.id_map import IdMap
+from regard.convert.import_model import import_model, read_model
+from regard.convert.model_folder import ModelFolder
 from regard.data.batch import forced_batch
 from regard.search.decode import DecodeConfig, decode
-from regard.text.vocab import EOS
-from tests.convert.foreign_models import TARGETS, TEXTS, write_marian
+from regard.text.pretokenizers import KNOWN_PATTERNS
+from regard.text.vocab import BOS
+from tests.convert.foreign_models import (
+    STRANGE,
+    TARGETS,
+    TEXTS,
+    byte_level,
+    metaspace,
+    write_gpt2,
+    write_llama,
+    write_marian,
+)
 from tests.serve.conftest import make_client
 
+LLAMA_3, QWEN_2 = (next(p for p, name in KNOWN_PATTERNS.items() if name == wanted) for wanted in ("llama-3", "qwen-2"))
 MARIAN_LAYOUTS = ("shared", "separate", "multilingual")
 
 
@@ -33,12 +47,37 @@ class Pair:
     def bundle(self) -> Bundle:
         return Bundle.load(self.out)
 
+    @property
+    def id_map(self) -> IdMap:
+        """The map of the ids of the output"""
+        weights: Any = read_model(ModelFolder(self.folder)).weights
+        return weights.maps[-1] if hasattr(weights, "maps") else weights.id_map
+
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
     **{f"marian {layout}": (lambda folder, layout=layout: write_marian(folder, layout)) for layout in MARIAN_LAYOUTS},
     "marian unequal": lambda folder: write_marian(
         folder, tie_word_embeddings=False, decoder_ffn_dim=40, scale_embedding=False, activation_function="gelu"
     ),
+    "gpt-2": write_gpt2,
+    "llama 2": lambda folder: write_llama(folder, metaspace(), tie_word_embeddings=False, rms_norm_eps=1e-3),
+    "llama 3": lambda folder: write_llama(
+        folder,
+        byte_level(LLAMA_3),
+        shards=True,
+        tie_word_embeddings=True,
+        head_dim=6,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 500.0,
+            "factor": 4.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    ),
+    "smollm": lambda folder: write_llama(folder, byte_level(digits=True), tie_word_embeddings=True),
+    "qwen 2": lambda folder: write_llama(folder, byte_level(QWEN_2, nfc=True), "Qwen2", use_sliding_window=False),
 }
 
 
@@ -81,27 +120,45 @@ def test_a_marian_model_computes_the_same(kind: str, imported: Callable[[str], P
     ours = bundle.tokenizers.src.encode(sources)
     targets = bundle.tokenizers.tgt.encode(TARGETS)
     their_targets = tokenizer(text_target=list(TARGETS)).input_ids
-    to_theirs = ids_by_token(
-        bundle.tokenizers.tgt, tokenizer.target_encoder if "separate" in kind else tokenizer.encoder
-    )
-    assert [[*map(to_theirs.get, ids)] for ids in targets] == [ids[:-1] for ids in their_targets]
-    with torch.no_grad():
-        for i, (source, target, row) in enumerate(zip(ours, targets, their_targets, strict=True)):
-            mine = bundle.model(forced_batch([source], [target]))[0]
-            decoder_ids = torch.tensor([[config.decoder_start_token_id, *row[:-1]]])
-            inputs = {name: tensor[i : i + 1] for name, tensor in theirs.items()}
+    id_map = pair.id_map
+    assert [[id_map.outputs[i] for i in ids] for ids in targets] == [ids[:-1] for ids in their_targets]
+    for i, (source, target, row) in enumerate(zip(ours, targets, their_targets, strict=True)):
+        decoder_ids = torch.tensor([[config.decoder_start_token_id, *row[:-1]]])
+        inputs = {name: tensor[i : i + 1] for name, tensor in theirs.items()}
+        with torch.no_grad():
             logits = pair.theirs(**inputs, decoder_input_ids=decoder_ids).logits[0]
-            known = [j for j in range(bundle.tokenizers.tgt.size) if to_theirs.get(j) is not None]
-            assert (mine[:, known] - logits[:, [to_theirs[j] for j in known]]).abs().max() < 1e-5
-            assert mine.logsumexp(-1).sub(logits.logsumexp(-1)).abs().max() < 1e-5, "nor has another token any weight"
-            generated = pair.theirs.generate(**inputs, num_beams=1, do_sample=False, max_new_tokens=15)[0, 1:].tolist()
-            assert [to_theirs[j] for j in greedy(bundle, source, [], 14)] == [j for j in generated if j != 0]
+            check_logits(bundle.model(forced_batch([source], [target]))[0], logits, id_map)
+        generated = pair.theirs.generate(**inputs, num_beams=1, do_sample=False, max_new_tokens=15)[0, 1:].tolist()
+        assert [id_map.outputs[i] for i in greedy(bundle, source, [], 14)] == [i for i in generated if i != 0]
 
 
-def ids_by_token(tokenizer: Any, theirs: dict[str, int]) -> dict[int, int]:
-    """Our ids → theirs, of all tokens that have the same name, and of EOS"""
-    tokens = tokenizer.tokens(range(tokenizer.size))
-    return {EOS: theirs["</s>"], **{i: theirs[token] for i, token in enumerate(tokens) if i > 5 and token in theirs}}
+@pytest.mark.parametrize("kind", ["gpt-2", "llama 2", "llama 3", "smollm", "qwen 2"])
+def test_a_language_model_computes_the_same(kind: str, imported: Callable[[str], Pair]) -> None:
+    pair = imported(kind)
+    bundle, config, id_map = pair.bundle, pair.theirs.config, pair.id_map
+    theirs, ours = Tokenizer.from_file(str(pair.folder / "tokenizer.json")), bundle.tokenizers.src
+    for text in (*TEXTS, *STRANGE):
+        [ids] = ours.encode([text])
+        expected = theirs.encode(text, add_special_tokens=False).ids
+        assert [id_map.inputs[i] for i in ids] == expected, text
+        assert ours.decode(ids) == theirs.decode(expected, skip_special_tokens=False), text
+    never = [config.bos_token_id] if config.bos_token_id != config.eos_token_id else None
+    for ids in ours.encode(TEXTS):
+        prompt = torch.tensor([[id_map.inputs[i] for i in (BOS, *ids)]])
+        with torch.no_grad():
+            check_logits(bundle.model(forced_batch(None, [ids]))[0], pair.theirs(prompt).logits[0], id_map)
+        options = {"max_new_tokens": 15, "do_sample": False, "suppress_tokens": never, "pad_token_id": 0}
+        generated = pair.theirs.generate(prompt, **options)[0, 1:].tolist()
+        expected = generated[:-1] if generated[-1] == config.eos_token_id else generated
+        assert [id_map.inputs[i] for i in greedy(bundle, None, ids, 15)] == expected
+
+
+def check_logits(ours: torch.Tensor, theirs: torch.Tensor, id_map: IdMap) -> None:
+    """Compare all logits, and that no other token has any probability."""
+    known = [i for i, their_id in enumerate(id_map.outputs) if their_id >= 0]
+    assert sorted(id_map.outputs[i] for i in known) == list(range(id_map.size))
+    assert (ours[:, known] - theirs[:, [id_map.outputs[i] for i in known]]).abs().max() < 1e-5
+    assert ours.logsumexp(-1).sub(theirs.logsumexp(-1)).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -115,17 +172,20 @@ def test_an_imported_model_can_be_inspected_served_and_trained(
         response = client.post("/v1/trace", json={"model": "it", "text": TEXTS[1]})
         assert response.status_code == 200, response.text
     options = {"train.init": str(pair.out), "train.steps": 3, "valid.every": 3, "batch.tokens": 128, "train.warmup": 1}
-    text = tmp_path / "train.txt"
-    if isinstance(pipeline, regard.Translator):
-        assert pipeline.translate([TEXTS[0]], attention=True)[0].alignment is not None
-        files = write_lines(tmp_path, TEXTS, TARGETS)
-        trained = regard.train_model(files, tmp_path / "run", "tiny", options=options, device="cpu")
-        assert trained.record(TEXTS[0]).cross.shape[:2] == record.cross.shape[:2]
+    match pipeline:
+        case regard.Translator():
+            assert pipeline.translate([TEXTS[0]], attention=True)[0].alignment is not None
+            files, recipe = write_lines(tmp_path, TEXTS, TARGETS), "tiny"
+        case regard.Generator():
+            assert pipeline.generate(TEXTS[0], max_new_tokens=3).startswith(TEXTS[0])
+            files, recipe = write_lines(tmp_path, TEXTS), "gpt-cpu"
+            options["batch.context"] = 32
+    trained = regard.train_model(files, tmp_path / "run", recipe, options=options, device="cpu")
+    assert trained.record(TEXTS[0]).decoder.shape[:2] == record.decoder.shape[:2]
     after = Bundle.load(tmp_path / "run").model
     before = pair.bundle.model
     assert {n: p.shape for n, p in after.named_parameters()} == {n: p.shape for n, p in before.named_parameters()}
     assert any(not torch.equal(p, dict(before.named_parameters())[n]) for n, p in after.named_parameters())
-    assert text is not None
 
 
 def write_lines(folder: Path, *sides: tuple[str, ...]) -> list[Path]:

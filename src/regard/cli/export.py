@@ -28,7 +28,7 @@ def export(
     ] = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not compare the two models.")] = False,
 ) -> None:
-    """Export a model to another format, and check that it gives the same output there."""
+    """Export a model to another format, and compare the outputs."""
     from regard.bundle import NO_LANGUAGES
     from regard.cli.input import file_texts
     from regard.convert.export import export as export_model

@@ -8,6 +8,7 @@ import torch
 
 from regard import models
 from regard.bundle import Bundle
+from regard.convert.import_language_model import read_gpt2, read_llama
 from regard.convert.import_seq2seq import read_marian
 from regard.convert.imported_model import ImportedModel
 from regard.convert.model_folder import JsonObject, ModelFolder
@@ -19,7 +20,11 @@ from regard.models.weights import SkipInitialisation, check_shapes, load_weights
 
 Reader = Callable[[ModelFolder, JsonObject, tuple[str, str] | None], ImportedModel]
 
-_READERS: dict[str, Reader] = {"marian": read_marian}
+_READERS: dict[str, Reader] = {
+    "marian": read_marian,
+    "gpt2": read_gpt2,
+    **dict.fromkeys(("llama", "mistral", "qwen2"), read_llama),
+}
 """`model_type` in config.json → how such a model is read"""
 
 _EXAMPLES = {
@@ -62,7 +67,7 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
     if not out.absolute().parent.is_dir():
         raise UserError(f"{out}: there is no folder {out.absolute().parent}")
     source = ModelFolder(folder)
-    imported = _read(source, languages)
+    imported = read_model(source, languages)
     bundle = _load(imported)
     with new_folder(out) as temporary:
         bundle.save(temporary, _card(source, imported))
@@ -70,7 +75,7 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
     return Import(out, imported.title, imported.task, bundle.languages, n_weights)
 
 
-def _read(folder: ModelFolder, languages: tuple[str, str] | None) -> ImportedModel:
+def read_model(folder: ModelFolder, languages: tuple[str, str] | None = None) -> ImportedModel:
     """Read everything but the weights."""
     if not folder.has("config.json"):
         raise UserError(f"{folder}: there is no config.json, so this is not a model of transformers")

@@ -5,6 +5,7 @@ from pathlib import PurePath
 from typing import Any, Protocol
 
 from regard.errors import UserError
+from regard.text.byte_pair_tokenizer import BytePairTokenizer
 from regard.text.marian_tokenizer import MarianTokenizer
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
 
@@ -19,7 +20,7 @@ class ImportedTokenizer(Protocol):
         ...
 
 
-_IMPORTED: dict[str, ImportedTokenizer] = {cls.kind: cls for cls in (MarianTokenizer,)}
+_IMPORTED: dict[str, ImportedTokenizer] = {cls.kind: cls for cls in (MarianTokenizer, BytePairTokenizer)}
 
 
 def read_tokenizer(name: str, content: bytes) -> Tokenizer:
