@@ -148,7 +148,7 @@ def _as_id(value: object) -> int:
     return value
 
 
-def _as_pair(merge: object) -> tuple[str, str]:
+def _as_pair(merge: str | Sequence[str]) -> tuple[str, str]:
     """A merge is written as ["a", "b"] or, in older files, as "a b"."""
-    left, right = merge.split(" ") if isinstance(merge, str) else merge  # type: ignore[misc]
+    left, right = merge.split(" ") if isinstance(merge, str) else merge
     return str(left), str(right)

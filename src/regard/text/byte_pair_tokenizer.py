@@ -129,7 +129,7 @@ class BytePairTokenizer:
         if symbol in self._added:
             return symbol.encode()
         if self._options.over_bytes:
-            return bytes(byte for c in symbol if (byte := _BYTE_NUMBERS.get(c)) is not None)
+            return bytes(_BYTE_NUMBERS[c] for c in symbol if c in _BYTE_NUMBERS)
         if byte := _BYTE.fullmatch(symbol):
             return bytes([int(byte[1], 16)])
         return symbol.replace(WORD_START, " ").encode("utf-8", "replace")
