@@ -40,7 +40,7 @@ def export(
         folder, out, to, check=texts, quantization=quantization, shortlist=shortlist, license=license_
     )
     print_line(f"{result.path}: {result.n_bytes / 2**20:.1f} MiB")
+    print_line(result.verdict)
     if result.checked:
-        print_line(result.checked.describe())
         for difference in result.checked.differences[:3]:
             print_warning(f"different: {difference.source} → {difference.original} | {difference.exported}")

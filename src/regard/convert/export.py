@@ -7,12 +7,13 @@ from pathlib import Path
 
 from regard.bundle import Bundle
 from regard.convert.export_check import ExportCheck, compare, encode_inputs, sample_inputs
-from regard.convert.export_format import ExportFormat, ExportOptions
+from regard.convert.export_format import CheckUnavailable, ExportFormat, ExportOptions
 from regard.errors import UserError
 from regard.files import new_folder
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
+    "web": ("regard.convert.web_format", "WebFormat"),
     "ctranslate2": ("regard.convert.ctranslate2_format", "CTranslate2Format"),
     "hf": ("regard.convert.hf_format", "HfFormat"),
 }
@@ -26,7 +27,9 @@ class Export:
     path: Path
     n_bytes: int
     checked: ExportCheck | None
-    """None: the check was left out"""
+    """None: the two models were not compared"""
+    verdict: str
+    """The result of the check in words"""
 
 
 def format_names() -> list[str]:
@@ -69,19 +72,22 @@ def export(
         raise UserError(f"{folder}: cannot export to {to}: {problem}")
     with new_folder(out) as temporary:
         chosen.write(bundle, temporary, parsed)
-        checked = None
+        checked, verdict = None, "not compared with the original"
         if check is not False:
             inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
-            checked = compare(bundle, chosen.open(temporary, bundle), inputs)
-        _finish_readme(temporary / "README.md", _readme(bundle, chosen), checked)
-    return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), checked)
+            try:
+                checked = compare(bundle, chosen.open(temporary, bundle), inputs)
+                verdict = checked.describe()
+            except CheckUnavailable as reason:
+                verdict += f": {reason}"
+        _finish_readme(temporary / "README.md", _readme(bundle, chosen), verdict)
+    return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), checked, verdict)
 
 
-def _finish_readme(path: Path, default: str, checked: ExportCheck | None) -> None:
+def _finish_readme(path: Path, default: str, verdict: str) -> None:
     """Add the result of the check to the README, which a format may have written itself."""
     text = path.read_text(encoding="utf-8") if path.exists() else default
-    verdict = "It was not compared with the original." if checked is None else f"Check: {checked.describe()}."
-    path.write_text(f"{text}\n{verdict}\n", encoding="utf-8")
+    path.write_text(f"{text}\nCheck: {verdict}.\n", encoding="utf-8")
 
 
 def _readme(bundle: Bundle, chosen: ExportFormat) -> str:

@@ -23,6 +23,10 @@ class ExportOptions(Config):
     """License of the model, for its card, e.g. cc-by-4.0."""
 
 
+class CheckUnavailable(Exception):
+    """The program that runs the exported model is not installed; the text says so, after "not compared …: "."""
+
+
 class ExportedModel(Protocol):
     """An exported model, run by the program that it was written for.
 
@@ -61,7 +65,7 @@ class ExportFormat(Protocol):
         ...
 
     def open(self, folder: Path, bundle: Bundle) -> ExportedModel:
-        """Load what was written."""
+        """Load what was written. Raises CheckUnavailable if it cannot be run on this machine."""
         ...
 
     def usage(self, bundle: Bundle) -> str:

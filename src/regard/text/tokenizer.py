@@ -160,6 +160,10 @@ class SentencePieceTokenizer:
         """All pieces; asking SentencePiece for each takes ten times as long."""
         return [self._processor.id_to_piece(i) for i in range(self.size)]
 
+    def normalise(self, text: str) -> str:
+        """Return the text as the rules of the model rewrite it before it is split, with `▁` for spaces."""
+        return str(self._processor.normalize(text))
+
     @property
     def splits_words(self) -> bool:
         """Whether each word between spaces is encoded by itself, whatever is around it.
