@@ -68,13 +68,13 @@ LANGUAGE_MODELS: dict[str, Options] = {
 SHAPES = {**TRANSLATORS, **LANGUAGE_MODELS}
 
 
-def bundle_of(shape: str) -> Bundle:
+def bundle_of(shape: str, vocab_size: int = VOCAB) -> Bundle:
     """Make an untrained model of that shape whose next-token probabilities are far from uniform."""
-    target = _tokenizer(VOCAB)
-    source = _tokenizer(VOCAB + 5) if shape == SEPARATE else target
+    target = _tokenizer(vocab_size)
+    source = _tokenizer(vocab_size + 5) if shape == SEPARATE else target
     config = models.parse_config(SHAPES[shape])
     torch.manual_seed(0)
-    model = models.build(config, VOCAB, source.size if shape == SEPARATE else None).eval()
+    model = models.build(config, vocab_size, source.size if shape == SEPARATE else None).eval()
     with torch.no_grad():
         for parameter in model.parameters():  # biases and norms too
             parameter.add_(0.05 * torch.randn_like(parameter))

@@ -47,7 +47,7 @@ def test_each_shape_equals_ours(shape: str, tmp_path: Path) -> None:
     bundle = bundle_of(shape)
     assert WebFormat().problem(bundle, ExportOptions()) is None
     model = written(bundle, tmp_path / "web")
-    inputs = sample_inputs(bundle)[:6]
+    inputs = sample_inputs(bundle)[:4]
     result = compare(bundle, model, inputs, max_len=12)
     assert result.differences == () and result.max_log_prob_difference < 2e-5
     assert isinstance(bundle.model, EncoderDecoder)

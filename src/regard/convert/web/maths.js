@@ -1,45 +1,5 @@
-/** The operations of a Transformer on Float32Arrays; a matrix of n rows is one array, row by row. */
-
-/** x Wᵀ + b for n rows x [n, nIn], W [nOut, nIn]. Four outputs at a time, so that each x is loaded once for four. */
-export function linear(x, weight, bias, nIn) {
-  const nOut = weight.length / nIn;
-  const n = x.length / nIn;
-  const y = new Float32Array(n * nOut);
-  let o = 0;
-  for (; o + 4 <= nOut; o += 4) {
-    const w0 = o * nIn;
-    const w1 = w0 + nIn;
-    const w2 = w1 + nIn;
-    const w3 = w2 + nIn;
-    for (let row = 0; row < n; row++) {
-      const from = row * nIn;
-      let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-      for (let i = 0; i < nIn; i++) {
-        const v = x[from + i];
-        s0 += v * weight[w0 + i];
-        s1 += v * weight[w1 + i];
-        s2 += v * weight[w2 + i];
-        s3 += v * weight[w3 + i];
-      }
-      const to = row * nOut + o;
-      y[to] = s0;
-      y[to + 1] = s1;
-      y[to + 2] = s2;
-      y[to + 3] = s3;
-    }
-  }
-  for (; o < nOut; o++) {
-    for (let row = 0; row < n; row++) y[row * nOut + o] = dot(x, row * nIn, weight, o * nIn, nIn);
-  }
-  if (bias) for (let i = 0; i < y.length; i++) y[i] += bias[i % nOut];
-  return y;
-}
-
-export function dot(a, fromA, b, fromB, n) {
-  let sum = 0;
-  for (let i = 0; i < n; i++) sum += a[fromA + i] * b[fromB + i];
-  return sum;
-}
+/** The operations of a Transformer on Float32Arrays, except for products; a matrix of n rows is one array, row by row. */
+import { dot } from "./matrix.js";
 
 export function add(x, y) {
   const sum = new Float32Array(x.length);
@@ -108,8 +68,7 @@ export function gate(x, width) {
 
 /** softmax of the first n numbers, in place */
 export function softmax(x, n) {
-  let largest = -Infinity;
-  for (let i = 0; i < n; i++) largest = Math.max(largest, x[i]);
+  const largest = maximum(x, n);
   let sum = 0;
   for (let i = 0; i < n; i++) sum += x[i] = Math.exp(x[i] - largest);
   for (let i = 0; i < n; i++) x[i] /= sum;
@@ -117,10 +76,17 @@ export function softmax(x, n) {
 
 /** log softmax of one row */
 export function logSoftmax(x) {
-  let largest = -Infinity;
-  for (const value of x) largest = Math.max(largest, value);
+  const largest = maximum(x, x.length);
   let sum = 0;
-  for (const value of x) sum += Math.exp(value - largest);
+  for (let i = 0; i < x.length; i++) sum += Math.exp(x[i] - largest);
   const logSum = largest + Math.log(sum);
-  return Float64Array.from(x, (value) => value - logSum);
+  const y = new Float64Array(x.length);
+  for (let i = 0; i < x.length; i++) y[i] = x[i] - logSum;
+  return y;
+}
+
+function maximum(x, n) {
+  let largest = -Infinity;
+  for (let i = 0; i < n; i++) if (x[i] > largest) largest = x[i];
+  return largest;
 }

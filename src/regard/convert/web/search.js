@@ -2,13 +2,14 @@
 import { logSoftmax } from "./maths.js";
 
 /** The most likely token at every step; returns ids without BOS and EOS. */
-export function greedy(model, source, { bos, eos, neverGenerated, maxLength, prefix = [] }) {
+export function greedy(model, source, { bos, eos, neverGenerated, maxLength, minLength = 0, prefix = [] }) {
   const state = model.start([...source, eos]);
   const output = [];
   let last = bos;
   while (output.length < maxLength) {
     const [logits] = model.step(state, [last]);
-    last = output.length < prefix.length ? prefix[output.length] : best(suppress(logits, neverGenerated));
+    const forbidden = output.length < minLength ? [...neverGenerated, eos] : neverGenerated;
+    last = output.length < prefix.length ? prefix[output.length] : best(suppress(logits, forbidden));
     if (last === eos) break;
     output.push(last);
   }
@@ -26,7 +27,7 @@ export function forcedLogProbs(model, source, target, { bos, eos }) {
  * The k best hypotheses are extended in parallel. Of the k best continuations those that end are finished; lower-ranked
  * ones fill their places until k hypotheses have finished. Scores are divided by ((5 + length) / 6)^α.
  */
-export function beam(model, source, { bos, eos, neverGenerated, maxLength, width, lengthPenalty }) {
+export function beam(model, source, { bos, eos, neverGenerated, maxLength, minLength = 0, width, lengthPenalty }) {
   const penalty = (length) => ((5 + length) / 6) ** lengthPenalty;
   let state = model.start([...source, eos]);
   let open = [{ ids: [], total: 0 }];
@@ -34,7 +35,8 @@ export function beam(model, source, { bos, eos, neverGenerated, maxLength, width
   for (let length = 1; open.length > 0; length++) {
     const logits = model.step(state, open.map(({ ids }) => ids.at(-1) ?? bos));
     const candidates = open.flatMap(({ total }, row) => {
-      const logProbs = suppress(logSoftmax(logits[row]), neverGenerated);
+      const forbidden = length <= minLength ? [...neverGenerated, eos] : neverGenerated;
+      const logProbs = suppress(logSoftmax(logits[row]), forbidden);
       // After the last token there is only EOS.
       const ids = length > maxLength ? [eos] : largest(logProbs, 2 * width);
       return ids.map((id) => ({ row, id, total: total + logProbs[id] }));
@@ -66,12 +68,14 @@ function best(values) {
 /** The positions of the n largest values, largest first */
 function largest(values, n) {
   const found = [];
+  let smallest = -Infinity; // of those found, once there are n
   for (let i = 0; i < values.length; i++) {
-    if (found.length === n && values[i] <= values[found[n - 1]]) continue;
+    if (!(values[i] > smallest)) continue;
     let place = found.length;
     while (place > 0 && values[found[place - 1]] < values[i]) place--;
     found.splice(place, 0, i);
     if (found.length > n) found.pop();
+    if (found.length === n) smallest = values[found[n - 1]];
   }
-  return found.filter((i) => values[i] > -Infinity);
+  return found;
 }

@@ -1,5 +1,6 @@
 /** An encoder-decoder Transformer that reads one sentence and any number of hypotheses of its translation. */
-import { ACTIVATIONS, add, dot, gate, layerNorm, linear, rmsNorm, softmax } from "./maths.js";
+import { ACTIVATIONS, add, gate, layerNorm, rmsNorm, softmax } from "./maths.js";
+import { dot } from "./matrix.js";
 
 /** Keys and values of earlier tokens, side by side in rows of one array that grows */
 class Cache {
@@ -67,11 +68,11 @@ class Stack {
       both.set(x.subarray(row * width, (row + 1) * width), 2 * row * width);
       both.set(p.subarray(row * width, (row + 1) * width), (2 * row + 1) * width);
     }
-    return linear(both, this.weights.get(`${this.name}.embedding.join.mix.weight`), null, 2 * width);
+    return this.linear(both, `${this.name}.embedding.join.mix`, 2 * width);
   }
 
   linear(x, name, nIn) {
-    return linear(x, this.weights.get(`${name}.weight`), this.weights.get(`${name}.bias`), nIn);
+    return this.weights.linear(x, name, nIn);
   }
 
   norm(x, name) {

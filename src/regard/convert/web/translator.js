@@ -2,7 +2,7 @@
 import { beam, forcedLogProbs, greedy } from "./search.js";
 import { makeTokenizer } from "./tokenizer.js";
 import { Transformer } from "./transformer.js";
-import { readWeights } from "./weights.js";
+import { Weights } from "./weights.js";
 
 // What Python's str.split takes for white space
 const SPACES = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
@@ -13,48 +13,60 @@ export function clean(text) {
   return encodable.split(SPACES).filter(Boolean).join(" ");
 }
 
-/** The sentences of a line and the white space after each */
-export function splitSentences(line, language) {
+/**
+ * The parts of a text, which together are the text: sentences to translate, and what stays as it is (white space, and
+ * parts without a letter such as the numbers of a list, if there are others).
+ */
+export function splitText(text, language) {
+  const segments = text.split(/(\n)/).flatMap((line) => splitLine(line, language));
+  const hasLetters = /\p{L}/u.test(text);
+  return segments.flatMap((segment) => {
+    const [, before, sentence, after] = segment.match(/^(\s*)(.*?)(\s*)$/su);
+    const isSentence = sentence !== "" && (!hasLetters || /\p{L}/u.test(sentence));
+    if (!isSentence) return [{ text: segment, isSentence }];
+    return [{ text: before, isSentence: false }, { text: sentence, isSentence }, { text: after, isSentence: false }];
+  });
+}
+
+function splitLine(line, language) {
   if (typeof Intl.Segmenter !== "function") return [line];
-  let locale = language;
+  let segmenter;
   try {
-    Intl.getCanonicalLocales(language);
+    segmenter = new Intl.Segmenter(language, { granularity: "sentence" });
   } catch {
-    locale = "en";
+    segmenter = new Intl.Segmenter("en", { granularity: "sentence" }); // the model's code is not that of a language
   }
-  return [...new Intl.Segmenter(locale, { granularity: "sentence" }).segment(line)].map(({ segment }) => segment);
+  return Array.from(segmenter.segment(line), ({ segment }) => segment);
 }
 
 export class Translator {
   static async load(read) {
     const config = JSON.parse(new TextDecoder().decode(await read("config.json")));
-    const weights = readWeights(await read("model.safetensors"));
-    return new Translator(config, weights);
+    return new Translator(config, new Weights(await read("model.safetensors"), config.shared));
   }
 
   constructor(config, weights) {
     this.config = config;
-    for (const [name, same] of Object.entries(config.shared)) weights.set(name, weights.get(same));
     this.model = new Transformer(config, weights);
     this.src = makeTokenizer(config.tokenizers.src);
     this.tgt = config.tokenizers.tgt ? makeTokenizer(config.tokenizers.tgt) : this.src;
   }
 
-  /** Translate a text line by line and sentence by sentence; white space between sentences is kept. */
-  translate(text, beamWidth = 1) {
-    return text.split("\n").map((line) => this.translateLine(line, beamWidth)).join("\n");
+  /** Translate a text sentence by sentence; white space between sentences is kept. */
+  translate(text, beamWidth) {
+    return this.split(text).map((part) => (part.isSentence ? this.translateSentence(part.text, beamWidth) : part.text)).join("");
   }
 
-  translateLine(line, beamWidth) {
-    const parts = splitSentences(line, this.config.languages[0]);
-    return parts.map((part) => this.translateSentence(part, beamWidth) + part.match(/\s*$/u)[0]).join("");
+  split(text) {
+    return splitText(text, this.config.languages[0]);
   }
 
   translateSentence(text, beamWidth) {
     const ids = this.src.encode(clean(text));
     if (ids.length === 0) return "";
     if (ids.length > this.config.max_source) throw new TooLong(ids.length, this.config.max_source);
-    return clean(this.tgt.decode(this.search(ids, beamWidth)));
+    const decode = (options) => clean(this.tgt.decode(this.search(ids, beamWidth, options)));
+    return decode() || decode({ minLength: 1 }); // a text that is not empty should get a translation
   }
 
   /** The ids of the translation of source ids */
