@@ -20,6 +20,7 @@ from regard.convert.hf_format import HfFormat
 from regard.convert.hf_model import TransformersModel
 from regard.convert.hf_shape import shape_problem
 from regard.convert.hf_tokenizer import make_tokenizer
+from regard.convert.import_model import import_model
 from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.search.decode import DecodeConfig, decode
@@ -33,6 +34,8 @@ from regard.text.tokenizer import (
     TokenizerPair,
 )
 from regard.text.vocab import EOS
+from tests.convert import foreign_models
+from tests.convert.foreign_models import write_marian
 from tests.convert.shapes import SHAPES, bundle_of
 
 WORDS = ["the", "green", "witch", "arrived", "at", "a", "small", "house", "d'été", "straße", "12", "345", "(yes)", "…"]
@@ -232,6 +235,23 @@ def test_the_command_writes_a_card_and_refuses_options_of_other_formats(
         with pytest.raises(UserError, match="cannot export to hf: "):
             export(tmp_path / "ours", tmp_path / "other", "hf", **options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hf", "ours", "texts"]
+
+
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+@pytest.mark.parametrize("layout", ["shared", "separate"])
+def test_an_imported_marian_model_goes_back(layout: str, tmp_path: Path) -> None:
+    original = write_marian(tmp_path / "theirs", layout)
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    result = export(tmp_path / "ours", tmp_path / "hf", "hf", check=foreign_models.TEXTS[:2])
+    assert result.checked and not result.checked.differences and result.checked.max_log_prob_difference < 1e-5
+    exported = TransformersModel(tmp_path / "hf", Bundle.load(tmp_path / "ours")).model
+    outputs = []
+    for folder, model in (("theirs", original), ("hf", exported)):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / folder)
+        inputs = tokenizer(list(foreign_models.TEXTS), return_tensors="pt", padding=True)
+        ids = model.generate(**inputs, num_beams=1, max_new_tokens=12)
+        outputs.append(tokenizer.batch_decode(ids, skip_special_tokens=True))
+    assert outputs[0] == outputs[1] and any(outputs[0])
 
 
 ODD = [

@@ -8,6 +8,7 @@ import yaml
 from regard.bundle import NO_LANGUAGES, Bundle
 from regard.convert.export_format import ExportOptions
 from regard.convert.hf_shape import hf_class, is_encoder_decoder
+from regard.convert.hf_tokenizer import first_source_id
 
 _HEADER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
@@ -69,7 +70,7 @@ def usage(bundle: Bundle) -> str:
         return code + _TEXT_NOTE.format(context=bundle.context)
     notes = _BEAM_NOTE.format(beam=bundle.decode.beam, alpha=bundle.decode.length_penalty)
     notes = notes if seq2seq else _PROMPT_NOTE + notes
-    return code + notes + ("" if bundle.tokenizers.joint else _SEPARATE_NOTE)
+    return code + notes + (_SEPARATE_NOTE if first_source_id(bundle.tokenizers) else "")
 
 
 def _header(bundle: Bundle, options: ExportOptions) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 import transformers
-from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.bundle import Bundle
 from regard.convert.hf_generation import prompt_ids
@@ -35,11 +35,16 @@ class TransformersModel:
         self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], max_len: int
     ) -> list[list[int]]:
         """Return the output of greedy search for each source, prefix included, without BOS and EOS."""
-        order = sorted(range(len(sources)), key=lambda i: (len(prefixes[i]), len(sources[i])))
+        prompts = [prompt_ids(self._bundle, source, prefix) for source, prefix in zip(sources, prefixes, strict=True)]
+        # Rows of a batch have the same limit: that of the prefix, and of the prompt if it takes positions.
+        limits = [(len(prefix), 0 if self._seq2seq else len(p)) for prefix, p in zip(prefixes, prompts, strict=True)]
         outputs: list[list[int]] = [[] for _ in sources]
-        for rows in _batches(order, prefixes):
-            for i, output in zip(rows, self._generate(sources, prefixes, rows, max_len), strict=True):
-                outputs[i] = output
+        for limit in sorted(set(limits)):
+            same = sorted((i for i, other in enumerate(limits) if other == limit), key=lambda i: len(prompts[i]))
+            for rows in (same[start : start + _BATCH] for start in range(0, len(same), _BATCH)):
+                chosen = [prompts[i] for i in rows], [prefixes[i] for i in rows]
+                for i, output in zip(rows, self._generate(*chosen, max_len), strict=True):
+                    outputs[i] = output
         return outputs
 
     @torch.inference_mode()
@@ -54,42 +59,24 @@ class TransformersModel:
 
     @torch.inference_mode()
     def _generate(
-        self, sources: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], rows: Sequence[int], max_len: int
+        self, prompts: Sequence[Sequence[int]], prefixes: Sequence[Sequence[int]], max_len: int
     ) -> list[list[int]]:
-        """Generate some rows whose prefixes have the same length."""
-        ids, mask = _pad([prompt_ids(self._bundle, sources[i], prefixes[i]) for i in rows], left=not self._seq2seq)
-        n_prefix = len(prefixes[rows[0]])
-        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
-        room = self.model.config.max_position_embeddings
+        """Generate outputs whose prefixes, and prompts that take positions, have the same lengths."""
+        ids = pad_sequence([torch.tensor(prompt) for prompt in prompts], batch_first=True, padding_value=PAD)
+        n_prefix, n_read = len(prefixes[0]), ids.shape[1]
+        inputs = {"input_ids": ids, "attention_mask": (ids != PAD).long()}
         if self._seq2seq:
-            inputs["decoder_input_ids"] = torch.tensor([[BOS, *prefixes[i]] for i in rows])
+            inputs["decoder_input_ids"] = torch.tensor([[BOS, *prefix] for prefix in prefixes])
             n_read = 1 + n_prefix
-        else:
-            n_read = ids.shape[1]
-        limit = min(max_len - n_prefix, room - n_read) + 1  # the last one is EOS
+        limit = min(max_len - n_prefix, self.model.config.max_position_embeddings - n_read) + 1  # the last one is EOS
         search = {"num_beams": 1, "do_sample": False, "min_new_tokens": 0, "no_repeat_ngram_size": 0}
         output = self.model.generate(**inputs, **search, max_new_tokens=limit)[:, n_read:]
-        return [[*prefixes[i], *_until_end(row, limit)] for i, row in zip(rows, output.tolist(), strict=True)]
+        return [[*prefix, *_until_end(row, limit)] for prefix, row in zip(prefixes, output.tolist(), strict=True)]
 
 
 def _until_end(ids: list[int], limit: int) -> list[int]:
     """Return the ids before EOS; an output of full length lacks it."""
     return ids[: ids.index(EOS)] if EOS in ids else ids[: limit - 1]
-
-
-def _batches(order: Sequence[int], prefixes: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Divide rows into batches of which all prefixes have the same length."""
-    for n in sorted({len(prefixes[i]) for i in order}):
-        rows = [i for i in order if len(prefixes[i]) == n]
-        yield from (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
-
-
-def _pad(rows: Sequence[Sequence[int]], left: bool) -> tuple[Tensor, Tensor]:
-    """Return padded ids and the mask of those that count."""
-    width = max(map(len, rows))
-    padding = [[PAD] * (width - len(row)) for row in rows]
-    ids = torch.tensor([[*pad, *row] if left else [*row, *pad] for row, pad in zip(rows, padding, strict=True)])
-    return ids, (ids != PAD).long()
 
 
 @contextmanager

@@ -9,7 +9,10 @@ from transformers import MarianConfig, PegasusConfig, PreTrainedConfig
 
 from regard.bundle import Bundle
 from regard.convert.hf_layers import attention_maps, linear_tensors, norm_tensors, position_table, table_length
+from regard.convert.hf_marian_tokenizer import is_marian
 from regard.convert.hf_shape import ACTIVATIONS, hf_class
+from regard.convert.hf_tokenizer import first_source_id
+from regard.convert.id_map import NEVER
 from regard.convert.split_positions import split_positions
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
 from regard.models.stack import StackConfig, StackDecoder, StackEncoder
@@ -17,19 +20,19 @@ from regard.models.weights import load_weights, weights_of
 from regard.nn.embedding import Embedding
 from regard.text.vocab import BOS, EOS, PAD
 
-_IMPOSSIBLE = -1e4
-"""Added to the logits of tokens of the source, if the vocabularies are separate"""
-
 
 def seq2seq_config(bundle: Bundle) -> PreTrainedConfig:
     """Return the content of config.json."""
     encoder, decoder, tied = _options(bundle)
     model = cast(EncoderDecoder, bundle.model)
     config_class: Any = MarianConfig if hf_class(bundle) == "MarianMTModel" else PegasusConfig
-    tokenizers = bundle.tokenizers
+    tokenizers, separate = bundle.tokenizers, {}
+    if _has_two_tables(bundle):
+        separate = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": tokenizers.tgt.size}
     config: PreTrainedConfig = config_class(
         architectures=[hf_class(bundle)],
-        vocab_size=tokenizers.tgt.size + (0 if tokenizers.joint else tokenizers.src.size),
+        vocab_size=first_source_id(tokenizers) + tokenizers.src.size,
+        **separate,
         d_model=decoder.d_model,
         encoder_layers=encoder.n_layers,
         decoder_layers=decoder.n_layers,
@@ -96,26 +99,30 @@ def _embedding(stack: object) -> Embedding:
 def _tables(bundle: Bundle, model: EncoderDecoder) -> dict[str, Tensor]:
     """Return embeddings, output layer and its bias.
 
-    The tokens of a separate source vocabulary follow those of the target in one joint vocabulary.
+    The tokens of a separate source vocabulary follow those of the target in one joint vocabulary; their probability as
+    outputs is 0.
     """
     src: Tensor = _embedding(model.encoder).tokens.weight
     tgt: Tensor = _embedding(model.decoder).tokens.weight
     out: Tensor = model.output.weight
     bias: Tensor = out.new_zeros(len(out)) if model.output.bias is None else model.output.bias
-    if not bundle.tokenizers.joint:
-        bias = torch.cat([bias, torch.full((len(src),), _IMPOSSIBLE)])
+    if first_source_id(bundle.tokenizers):
+        bias = torch.cat([bias, torch.full((len(src),), NEVER)])
         out = torch.cat([out, torch.zeros_like(src)])
         src = tgt = torch.cat([tgt, src])
     _, _, tied = _options(bundle)
-    if tied:
-        return {"model.shared.weight": tgt, "final_logits_bias": bias[None]}
-    return {
-        "model.shared.weight": src,
-        "model.encoder.embed_tokens.weight": src,
-        "model.decoder.embed_tokens.weight": tgt,
-        "lm_head.weight": out,
-        "final_logits_bias": bias[None],
-    }
+    two = _has_two_tables(bundle)
+    tensors = {"final_logits_bias": bias[None]}
+    if not two:
+        tensors["model.shared.weight"] = tgt
+    if two or not tied:
+        tensors |= {"model.encoder.embed_tokens.weight": src, "model.decoder.embed_tokens.weight": tgt}
+    return tensors if tied else {**tensors, "lm_head.weight": out}
+
+
+def _has_two_tables(bundle: Bundle) -> bool:
+    """Whether source and target have vocabularies of their own there too, as imported Marian models may have"""
+    return is_marian(bundle.tokenizers) and not bundle.tokenizers.joint
 
 
 def _layer_tensors(layer: Any, prefix: str) -> dict[str, Tensor]:

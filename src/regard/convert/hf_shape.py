@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator
 from typing import Literal
 
 from regard.bundle import Bundle
+from regard.convert.hf_marian_tokenizer import is_marian
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig, TransformerConfig
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -81,6 +82,8 @@ def shape_problem(bundle: Bundle) -> str | None:
     name = hf_class(bundle)
     reasons = [reason for stack in stacks for reason in _misfits(stack, name)]
     reasons += _unequal(*stacks) if len(stacks) == 2 else ["output_bias=True"] if config.output_bias else []
+    if name == "PegasusForConditionalGeneration" and is_marian(bundle.tokenizers) and not bundle.tokenizers.joint:
+        reasons.append("the two vocabularies of an imported Marian model")
     if not reasons:
         return None
     return f"{name} of transformers cannot express {reasons[0]}; export to ctranslate2 or onnx instead"

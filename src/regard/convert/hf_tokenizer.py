@@ -8,6 +8,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as HfTokenizer
 
+from regard.convert.hf_marian_tokenizer import is_marian, write_marian_tokenizer
 from regard.text.clean import WHITE_SPACE
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer, TokenizerPair
 from regard.text.vocab import EOS, SPECIALS, UNK, WORD_START
@@ -23,12 +24,17 @@ _NEVER = -1e6
 
 
 def first_source_id(tokenizers: TokenizerPair) -> int:
-    """Return the id of the source's first token. Tokens of a separate source vocabulary follow those of the target."""
-    return 0 if tokenizers.joint else tokenizers.tgt.size
+    """Return the id of the source's first token. Tokens of a separate source vocabulary follow those of the target.
+
+    Only MarianTokenizer of transformers can hold two vocabularies.
+    """
+    return 0 if tokenizers.joint or is_marian(tokenizers) else tokenizers.tgt.size
 
 
 def tokenizer_problem(tokenizers: TokenizerPair) -> str | None:
     """Return why the tokenizers cannot be written, or None."""
+    if is_marian(tokenizers):
+        return None
     known = (SentencePieceTokenizer, ListTokenizer, ByteTokenizer)
     if not isinstance(tokenizers.src, known) or not isinstance(tokenizers.tgt, known):
         return f"its tokenizer ({type(tokenizers.src).__name__}) has no form there"
@@ -38,10 +44,13 @@ def tokenizer_problem(tokenizers: TokenizerPair) -> str | None:
 def write_tokenizer(
     tokenizers: TokenizerPair, template: str, folder: Path, *, cleaned: bool, max_len: int, pad_left: bool
 ) -> None:
-    """Write tokenizer.json and tokenizer_config.json.
+    """Write tokenizer.json and tokenizer_config.json, or the files of an imported Marian tokenizer.
 
     `template` says which special tokens surround the text "$A"; `cleaned`: whether the text is cleaned first.
     """
+    if is_marian(tokenizers):
+        write_marian_tokenizer(tokenizers, folder, max_len)
+        return
     make_tokenizer(tokenizers, template, cleaned).save(str(folder / "tokenizer.json"))
     names = ("pad_token", "unk_token", "bos_token", "eos_token", "sep_token", "mask_token")
     config: dict[str, Any] = {

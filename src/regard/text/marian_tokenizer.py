@@ -26,8 +26,8 @@ class MarianTokenizer:
 
     def __init__(self, model: bytes, symbols: Sequence[str], language: str, shares_ids: bool) -> None:
         """`symbols` are the tokens of ids 6, 7, …; `shares_ids`: both languages have the same."""
-        self._model = model
-        self._language = language
+        self.model = model
+        self.language = language
         self._symbols = [*SPECIALS, *symbols]
         self._ids = {symbol: i for i, symbol in enumerate(self._symbols) if i >= len(SPECIALS)}
         self.shares_ids = shares_ids
@@ -57,7 +57,7 @@ class MarianTokenizer:
 
     def _encode(self, text: str) -> list[int]:
         tag, rest = self.split_tag(text)
-        pieces = self._processor.encode(normalise_punctuation(rest, self._language), out_type=str)
+        pieces = self._processor.encode(normalise_punctuation(rest, self.language), out_type=str)
         return [self._ids.get(piece, UNK) for piece in ([tag, *pieces] if tag else pieces)]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -70,9 +70,9 @@ class MarianTokenizer:
     def to_bytes(self) -> bytes:
         content = {
             "kind": self.kind,
-            "language": self._language,
+            "language": self.language,
             "shares_ids": self.shares_ids,
-            "sentencepiece": base64.b64encode(self._model).decode(),
+            "sentencepiece": base64.b64encode(self.model).decode(),
             "symbols": self._symbols[len(SPECIALS) :],
         }
         return json.dumps(content, ensure_ascii=False).encode()
