@@ -2,11 +2,13 @@
 
 import io
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
+from safetensors.torch import load_file, save_file
 
 TEXTS = (
     "the green witch arrived at the house",
@@ -190,3 +192,27 @@ def write_llama(folder: Path, tokenizer: Any, kind: str = "Llama", shards: bool 
     model = shake(getattr(transformers, f"{kind}ForCausalLM")(config))
     model.save_pretrained(folder, **({"max_shard_size": "20KB"} if shards else {}))
     return model
+
+
+def write_bert(folder: Path, lowercase: bool = True, as_text: bool = False, old_names: bool = False) -> Any:
+    """Write a BERT model; `as_text` with vocab.txt instead of tokenizer.json, `old_names` with gamma and beta."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertConfig, BertForMaskedLM
+
+    folder.mkdir()
+    tokenizer = BertWordPieceTokenizer(lowercase=lowercase)
+    tokenizer.train_from_iterator([*TEXTS, *STRANGE], vocab_size=120, min_frequency=1, show_progress=False)
+    if as_text:
+        tokenizer.save_model(str(folder))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lowercase}))
+    else:
+        tokenizer.save(str(folder / "tokenizer.json"))
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = BertForMaskedLM(BertConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=64, **sizes))
+    shake(model).save_pretrained(folder)
+    if old_names:
+        path = folder / "model.safetensors"
+        names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        tensors = load_file(path)
+        save_file({reduce(lambda n, pair: n.replace(*pair), names.items(), k): v for k, v in tensors.items()}, path)
+    return model, tokenizer

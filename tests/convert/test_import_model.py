@@ -15,16 +15,18 @@ from regard.bundle import Bundle
 from regard.convert.id_map import IdMap
 from regard.convert.import_model import import_model, read_model
 from regard.convert.model_folder import ModelFolder
-from regard.data.batch import forced_batch
+from regard.data.batch import Batch, forced_batch
 from regard.search.decode import DecodeConfig, decode
+from regard.text.clean import clean
 from regard.text.pretokenizers import KNOWN_PATTERNS
-from regard.text.vocab import BOS
+from regard.text.vocab import BOS, EOS, MASK
 from tests.convert.foreign_models import (
     STRANGE,
     TARGETS,
     TEXTS,
     byte_level,
     metaspace,
+    write_bert,
     write_gpt2,
     write_llama,
     write_marian,
@@ -78,6 +80,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     ),
     "smollm": lambda folder: write_llama(folder, byte_level(digits=True), tie_word_embeddings=True),
     "qwen 2": lambda folder: write_llama(folder, byte_level(QWEN_2, nfc=True), "Qwen2", use_sliding_window=False),
+    "bert": lambda folder: write_bert(folder),
+    "bert cased": lambda folder: write_bert(folder, lowercase=False, as_text=True, old_names=True),
 }
 
 
@@ -153,6 +157,24 @@ def test_a_language_model_computes_the_same(kind: str, imported: Callable[[str],
         assert [id_map.inputs[i] for i in greedy(bundle, None, ids, 15)] == expected
 
 
+@pytest.mark.parametrize("kind", ["bert", "bert cased"])
+def test_a_bert_model_computes_the_same(kind: str, imported: Callable[[str], Pair]) -> None:
+    pair = imported(kind)
+    bundle, id_map, (model, tokenizer) = pair.bundle, pair.id_map, pair.theirs
+    start = tokenizer.token_to_id("[CLS]")
+    for text in (*TEXTS, *STRANGE, "Ærø ÉTÉ x" + 120 * "y"):
+        [ids] = bundle.tokenizers.src.encode([clean(text)])
+        expected = tokenizer.encode(clean(text)).ids
+        assert [id_map.inputs[i] for i in ids] == ([start, *expected] if expected else []), text
+        if len(ids) < 3:
+            continue
+        masked = [*ids[:2], MASK, *ids[3:], EOS]
+        with torch.no_grad():
+            theirs = model(torch.tensor([[id_map.inputs[i] for i in masked]])).logits[0]
+            batch = Batch(torch.tensor([masked]), torch.empty(1, 0, dtype=torch.int64), torch.tensor([masked]))
+            check_logits(bundle.model(batch)[0], theirs, id_map)
+
+
 def check_logits(ours: torch.Tensor, theirs: torch.Tensor, id_map: IdMap) -> None:
     """Compare all logits, and that no other token has any probability."""
     known = [i for i, their_id in enumerate(id_map.outputs) if their_id >= 0]
@@ -168,8 +190,11 @@ def test_an_imported_model_can_be_inspected_served_and_trained(
     pair = imported(kind)
     pipeline = regard.load(pair.out)
     record = pipeline.record(TEXTS[0])
+    assert max(weights.size for weights in (record.encoder, record.decoder, record.cross) if weights is not None) > 0
     with make_client({"it": pair.out}) as client:
-        response = client.post("/v1/trace", json={"model": "it", "text": TEXTS[1]})
+        # The server traces models that generate something.
+        path = "/v1/trace" if pipeline.generates else "/v1/tokenize"
+        response = client.post(path, json={"model": "it", "text": TEXTS[1]})
         assert response.status_code == 200, response.text
     options = {"train.init": str(pair.out), "train.steps": 3, "valid.every": 3, "batch.tokens": 128, "train.warmup": 1}
     match pipeline:
@@ -180,8 +205,13 @@ def test_an_imported_model_can_be_inspected_served_and_trained(
             assert pipeline.generate(TEXTS[0], max_new_tokens=3).startswith(TEXTS[0])
             files, recipe = write_lines(tmp_path, TEXTS), "gpt-cpu"
             options["batch.context"] = 32
+        case regard.Classifier():
+            assert pipeline.embed([TEXTS[0]]).shape == (1, 16)
+            files, recipe = write_lines(tmp_path, TEXTS), "bert"
+            options["batch.context"] = 32
     trained = regard.train_model(files, tmp_path / "run", recipe, options=options, device="cpu")
-    assert trained.record(TEXTS[0]).decoder.shape[:2] == record.decoder.shape[:2]
+    sites = [(name, site.layers, site.heads) for name, site in pipeline.attention_sites().items()]
+    assert [(name, site.layers, site.heads) for name, site in trained.attention_sites().items()] == sites
     after = Bundle.load(tmp_path / "run").model
     before = pair.bundle.model
     assert {n: p.shape for n, p in after.named_parameters()} == {n: p.shape for n, p in before.named_parameters()}

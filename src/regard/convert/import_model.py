@@ -8,6 +8,7 @@ import torch
 
 from regard import models
 from regard.bundle import Bundle
+from regard.convert.import_bert import read_bert
 from regard.convert.import_language_model import read_gpt2, read_llama
 from regard.convert.import_seq2seq import read_marian
 from regard.convert.imported_model import ImportedModel
@@ -23,6 +24,7 @@ Reader = Callable[[ModelFolder, JsonObject, tuple[str, str] | None], ImportedMod
 _READERS: dict[str, Reader] = {
     "marian": read_marian,
     "gpt2": read_gpt2,
+    "bert": read_bert,
     **dict.fromkeys(("llama", "mistral", "qwen2"), read_llama),
 }
 """`model_type` in config.json → how such a model is read"""

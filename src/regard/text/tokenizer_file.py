@@ -8,6 +8,7 @@ from regard.errors import UserError
 from regard.text.byte_pair_tokenizer import BytePairTokenizer
 from regard.text.marian_tokenizer import MarianTokenizer
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
+from regard.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 class ImportedTokenizer(Protocol):
@@ -20,7 +21,9 @@ class ImportedTokenizer(Protocol):
         ...
 
 
-_IMPORTED: dict[str, ImportedTokenizer] = {cls.kind: cls for cls in (MarianTokenizer, BytePairTokenizer)}
+_IMPORTED: dict[str, ImportedTokenizer] = {
+    cls.kind: cls for cls in (MarianTokenizer, BytePairTokenizer, WordPieceTokenizer)
+}
 
 
 def read_tokenizer(name: str, content: bytes) -> Tokenizer:
