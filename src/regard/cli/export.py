@@ -22,6 +22,9 @@ def export(
     shortlist: Annotated[
         int, typer.Option(min=0, metavar="N", help="Write a shortlist of N target tokens per source token.")
     ] = 0,
+    shortlist_from: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Source texts that the model translates to make the shortlist.")
+    ] = None,
     license_: Annotated[str | None, typer.Option("--license", help="License of the model, e.g. cc-by-4.0.")] = None,
     check: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare on the lines of this file.  [default: a sample]")
@@ -36,8 +39,16 @@ def export(
     if check and no_check:
         raise UserError("--check and --no-check contradict each other; leave one out")
     texts = list(file_texts(check, None, NO_LANGUAGES)) if check else not no_check
+    shortlist_texts = tuple(file_texts(shortlist_from, None, NO_LANGUAGES)) if shortlist_from else ()
     result = export_model(
-        folder, out, to, check=texts, quantization=quantization, shortlist=shortlist, license=license_
+        folder,
+        out,
+        to,
+        check=texts,
+        quantization=quantization,
+        shortlist=shortlist,
+        shortlist_texts=shortlist_texts,
+        license=license_,
     )
     print_line(f"{result.path}: {result.n_bytes / 2**20:.1f} MiB")
     print_line(result.verdict)

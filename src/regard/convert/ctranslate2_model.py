@@ -1,7 +1,9 @@
 """Write a model as a CTranslate2 folder, and run one."""
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,7 +35,8 @@ class CTranslate2Model:
         self._bundle = bundle
         self._is_decoder_only = isinstance(bundle.model, DecoderOnly)
         make = ctranslate2.Generator if self._is_decoder_only else ctranslate2.Translator
-        self._runner: Any = make(str(folder), device="cpu", intra_threads=n_threads)
+        with _quiet():  # float16 and bfloat16 become float32 on most CPUs, which the user need not be told
+            self._runner: Any = make(str(folder), device="cpu", intra_threads=n_threads)
         self._source_tokens, self._target_tokens = _read_vocabularies(folder)
         self._ids = {token: i for i, token in enumerate(self._target_tokens)}
 
@@ -93,6 +96,17 @@ class CTranslate2Model:
 
     def _targets(self, ids: Sequence[int]) -> list[str]:
         return [self._target_tokens[i] for i in ids]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep CTranslate2's warnings from the user."""
+    level = ctranslate2.get_log_level()
+    ctranslate2.set_log_level(logging.ERROR)
+    try:
+        yield
+    finally:
+        ctranslate2.set_log_level(level)
 
 
 def _read_vocabularies(folder: Path) -> tuple[list[str], list[str]]:

@@ -1,15 +1,18 @@
 """Export a model directory to another format, and check that the exported model gives the same output."""
 
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from regard.bundle import Bundle
 from regard.convert.export_check import ExportCheck, compare, encode_inputs, sample_inputs
 from regard.convert.export_format import CheckUnavailable, ExportFormat, ExportOptions
 from regard.errors import UserError
-from regard.files import new_folder
+from regard.files import new_file, new_folder
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
@@ -49,14 +52,14 @@ def export_format(name: str) -> ExportFormat:
 
 
 def export(
-    folder: str | Path,
+    model: str | Path,
     out: str | Path,
     to: str,
     *,
     check: Sequence[str] | bool = True,
     **options: object,
 ) -> Export:
-    """Write the model in `folder` to `out`, in the format `to`. `options` are those of ExportOptions.
+    """Write the model directory `model` to `out`, in the format `to`. `options` are those of ExportOptions.
 
     Both models then translate (or continue) the texts `check`, by default a built-in sample, and are compared; the
     result is written into the README. False: no check. Nothing is left at `out` if the export fails.
@@ -67,32 +70,58 @@ def export(
         raise UserError(f"{out}: exists already; name another path, or delete it first")
     if not out.absolute().parent.is_dir():
         raise UserError(f"{out}: there is no folder {out.absolute().parent}")
-    bundle = Bundle.load(folder)
+    bundle = Bundle.load(model)
     if problem := chosen.problem(bundle, parsed):
-        raise UserError(f"{folder}: cannot export to {to}: {problem}")
-    with new_folder(out) as temporary:
-        chosen.write(bundle, temporary, parsed)
-        checked, verdict = None, "not compared with the original"
-        if check is not False:
-            inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
-            try:
-                checked = compare(bundle, chosen.open(temporary, bundle), inputs)
-                verdict = checked.describe()
-            except CheckUnavailable as reason:
-                verdict += f": {reason}"
-        _finish_readme(temporary / "README.md", _readme(bundle, chosen), verdict)
-    return Export(out, sum(path.stat().st_size for path in out.rglob("*") if path.is_file()), checked, verdict)
+        raise UserError(f"{model}: cannot export to {to}: {problem}")
+    if chosen.is_file:
+        with TemporaryDirectory() as temporary, new_file(out) as file:
+            folder = Path(temporary, out.stem)
+            folder.mkdir()
+            checked, verdict = _fill(folder, bundle, chosen, parsed, check)
+            _zip(folder, file)
+    else:
+        with new_folder(out) as folder:
+            checked, verdict = _fill(folder, bundle, chosen, parsed, check)
+    files = [out] if chosen.is_file else [path for path in out.rglob("*") if path.is_file()]
+    return Export(out, sum(path.stat().st_size for path in files), checked, verdict)
 
 
-def _finish_readme(path: Path, default: str, verdict: str) -> None:
-    """Add the result of the check to the README, which a format may have written itself."""
-    text = path.read_text(encoding="utf-8") if path.exists() else default
-    path.write_text(f"{text}\nCheck: {verdict}.\n", encoding="utf-8")
+def _fill(
+    folder: Path, bundle: Bundle, chosen: ExportFormat, options: ExportOptions, check: Sequence[str] | bool
+) -> tuple[ExportCheck | None, str]:
+    """Write the model into an empty folder and compare it with the original; return the result, and in words.
+
+    The README, which a format may write itself, ends with the result.
+    """
+    note = chosen.write(bundle, folder, options)
+    checked, verdict = None, "not compared with the original"
+    if check is not False:
+        inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
+        try:
+            checked = compare(bundle, chosen.open(folder, bundle), inputs)
+            verdict = checked.describe()
+        except CheckUnavailable as reason:
+            verdict += f": {reason}"
+    path = folder / "README.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else _readme(bundle, chosen, options.license, note)
+    differences = f"\n{checked.table()}\n" if checked and checked.differences else ""
+    path.write_text(f"{text.rstrip()}\n\nCheck: {verdict}.\n{differences}", encoding="utf-8")
+    return checked, verdict
 
 
-def _readme(bundle: Bundle, chosen: ExportFormat) -> str:
-    return f"""# {" → ".join(bundle.languages)}
+def _readme(bundle: Bundle, chosen: ExportFormat, license_name: str | None, note: str | None) -> str:
+    parts = [
+        f"# {' → '.join(bundle.languages)}" if bundle.task == "translate" else "# Model",
+        f"A model of regard, exported to {chosen.title}.",
+        chosen.usage(bundle).strip(),
+        *([note] if note else []),
+        *([f"License: {license_name}"] if license_name else []),
+    ]
+    return "\n\n".join(parts)
 
-A model of regard, exported to {chosen.title}.
 
-{chosen.usage(bundle)}"""
+def _zip(folder: Path, file: BinaryIO) -> None:
+    """Write a zip archive whose only entry at the top is the folder."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder.parent))

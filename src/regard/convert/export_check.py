@@ -14,6 +14,7 @@ from regard.text.clean import clean
 from regard.text.vocab import NEVER_GENERATED, SPECIALS
 
 _N_RANDOM = 20
+_MAX_SHOWN = 10  # differences in a README
 _PROMPT = 8  # tokens of a text that a language model continues
 
 
@@ -44,6 +45,12 @@ class ExportCheck:
             f"{self.n_equal:,} of {self.n_inputs:,} outputs equal (greedy search), "
             f"largest difference of a log-probability {self.max_log_prob_difference:.1e}"
         )
+
+    def table(self) -> str:
+        """Return the first outputs that differ as a Markdown table."""
+        rows = [("source", "original", "exported"), ("---", "---", "---")]
+        rows += [(d.source, d.original, d.exported) for d in self.differences[:_MAX_SHOWN]]
+        return "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in rows)
 
 
 def sample_inputs(bundle: Bundle) -> list[list[int]]:

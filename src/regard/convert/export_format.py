@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
+from pydantic import Field
+
 from regard.bundle import Bundle
 from regard.config import Config
 
@@ -17,8 +19,10 @@ class ExportOptions(Config):
 
     quantization: Quantization | None = None
     """Number type of the weights; default: that of the format."""
-    shortlist: int = 0
+    shortlist: int = Field(0, ge=0)
     """Write a shortlist with this many target tokens per source token; 0: none."""
+    shortlist_texts: tuple[str, ...] = ()
+    """Source texts that the model translates to make the shortlist."""
     license: str | None = None
     """License of the model, for its card, e.g. cc-by-4.0."""
 
@@ -54,14 +58,14 @@ class ExportFormat(Protocol):
     title: ClassVar[str]
     """What it is called in text, e.g. CTranslate2"""
     is_file: ClassVar[bool]
-    """Whether the result is one file instead of a folder"""
+    """Whether the result is one file: a zip archive of the folder, with the name of the file"""
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
         """Return why the format cannot hold the model, and what can, as the rest of "cannot export: …"; None: it can"""
         ...
 
-    def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> None:
-        """Write the model's files into an empty folder."""
+    def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> str | None:
+        """Write the model's files into an empty folder; return what only this export's README says, if anything."""
         ...
 
     def open(self, folder: Path, bundle: Bundle) -> ExportedModel:

@@ -25,17 +25,8 @@ from regard.serve.schemas.libretranslate import (
     LibreTranslateResponse,
 )
 from regard.text.clean import clean
+from regard.text.language_names import language_name
 from regard.text.markup import TaggedText
-
-LANGUAGE_NAMES = {
-    "en": "English",
-    "fr": "French",
-    "de": "German",
-    "es": "Spanish",
-    "it": "Italian",
-    "pt": "Portuguese",
-}
-"""A language that is not listed is named by its code"""
 
 
 def router(dispatcher: Dispatcher) -> APIRouter:
@@ -47,7 +38,7 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         """List the languages of all translators."""
         codes = dict.fromkeys(code for served in translators for code in served.languages)
         targets = {code: [s.languages[1] for s in translators if s.languages[0] == code] for code in codes}
-        return [LanguageInfo(code=c, name=LANGUAGE_NAMES.get(c, c), targets=targets[c]) for c in codes]
+        return [LanguageInfo(code=c, name=language_name(c), targets=targets[c]) for c in codes]
 
     @routes.post("/translate", openapi_extra=form_or_json(LibreTranslateRequest))
     async def translate(request: Request) -> LibreTranslateResponse:
