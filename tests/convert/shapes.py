@@ -7,7 +7,7 @@ import torch
 from regard import models
 from regard.bundle import Bundle
 from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.tokenizer import ListTokenizer, Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from tests.conftest import VOCAB
 from tests.models.configs import DECODERS, ENCODERS, STACK, Options, decoder_only, encoder_decoder
 
@@ -68,19 +68,25 @@ LANGUAGE_MODELS: dict[str, Options] = {
 SHAPES = {**TRANSLATORS, **LANGUAGE_MODELS}
 
 
-def bundle_of(shape: str, vocab_size: int = VOCAB) -> Bundle:
+def bundle_of(shape: str, vocab_size: int = VOCAB, tokenizer: Tokenizer | None = None) -> Bundle:
     """Make an untrained model of that shape whose next-token probabilities are far from uniform."""
-    target = _tokenizer(vocab_size)
+    target = tokenizer or _tokenizer(vocab_size)
     source = _tokenizer(vocab_size + 5) if shape == SEPARATE else target
     config = models.parse_config(SHAPES[shape])
     torch.manual_seed(0)
-    model = models.build(config, vocab_size, source.size if shape == SEPARATE else None).eval()
+    model = models.build(config, target.size, source.size if shape == SEPARATE else None).eval()
     with torch.no_grad():
         for parameter in model.parameters():  # biases and norms too
             parameter.add_(0.05 * torch.randn_like(parameter))
         model.output.weight.mul_(4.0)
     bundle = Bundle(model, config, TokenizerPair(source, target), ("en", "fr"), DecodeConfig(max_source=50))
     return replace(bundle, task="text") if shape in LANGUAGE_MODELS else bundle
+
+
+def sentencepiece() -> Tokenizer:
+    """Train a small SentencePiece model."""
+    texts = ["the green witch arrived", "a red cat sleeps", "the cat sees a witch", "it's a red witch"]
+    return train_tokenizer(texts, TokenizerConfig(vocab_size=300))
 
 
 def _tokenizer(size: int) -> ListTokenizer:

@@ -1,5 +1,8 @@
 """Models in CTranslate2 give the same output as ours, or are refused."""
 
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,13 +11,16 @@ import pytest
 import torch
 
 from regard.alignment.from_attention import Aligner
+from regard.convert.ctranslate2_format import CTranslate2Format
 from regard.convert.ctranslate2_model import CTranslate2Model, write_ctranslate2
 from regard.convert.ctranslate2_problem import ctranslate2_problem
 from regard.convert.ctranslate2_spec import vocabulary
 from regard.convert.export_check import compare, sample_inputs
-from regard.data.batch import forced_batch
+from regard.convert.export_format import ExportOptions, Quantization
+from regard.data.batch import collate_sources, forced_batch
+from regard.search.decode import DecodeConfig, decode
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer
-from tests.convert.shapes import SEPARATE, SHAPES, bundle_of
+from tests.convert.shapes import SEPARATE, SHAPES, bundle_of, sentencepiece
 
 REFUSED = {
     "ALiBi": "sinusoidal, learned, rotary or no positions",
@@ -62,3 +68,27 @@ def test_every_id_has_a_token_of_its_own() -> None:
     assert vocabulary(ListTokenizer("char", ["a", "b", "a", "\ud800"]))[6:] == ["a", "b", "<id 8>", "<id 9>"]
     assert vocabulary(ListTokenizer("word", ["<s>", "a"]))[6:] == ["▁<s>", "▁a"]
     assert len(set(vocabulary(ByteTokenizer()))) == ByteTokenizer.size
+
+
+@pytest.mark.parametrize("quantization", ["float16", "bfloat16", "int8", "int8_float16", "int8_bfloat16", "int16"])
+def test_rounded_weights_stay_close(quantization: Quantization, tmp_path: Path) -> None:
+    bundle = bundle_of("Llama-like encoder-decoder")
+    before = bundle.model.output.weight.clone()
+    write_ctranslate2(bundle, tmp_path, quantization)
+    assert torch.equal(bundle.model.output.weight, before)
+    checked = compare(bundle, CTranslate2Model(tmp_path, bundle), sample_inputs(bundle)[:4], max_len=10)
+    assert 1e-6 < checked.max_log_prob_difference < 1.0
+
+
+@pytest.mark.parametrize("shape", ["Transformer, pre-norm, sinusoidal (the default)", "decoder-only translator"])
+def test_the_program_in_the_readme_translates(shape: str, tmp_path: Path) -> None:
+    bundle = bundle_of(shape, tokenizer=sentencepiece())
+    bundle = replace(bundle, decode=DecodeConfig(beam=1), examples=("the red cat arrived",))
+    CTranslate2Format().write(bundle, tmp_path, ExportOptions())
+    [program] = re.findall(r"```python\n(.*?)```", CTranslate2Format().usage(bundle), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    max_len = 256 if "Translator" in program else 100
+    [source] = bundle.tokenizers.src.encode(bundle.examples)
+    [[expected]] = decode(bundle.model, collate_sources([source]), DecodeConfig(beam=1, max_len=max_len))
+    assert done.stdout.rstrip("\n") == bundle.tokenizers.tgt.decode(expected.ids)

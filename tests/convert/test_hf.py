@@ -229,7 +229,7 @@ def test_the_command_writes_a_card_and_refuses_options_of_other_formats(
     card = (tmp_path / "hf" / "README.md").read_text(encoding="utf-8")
     header = yaml.safe_load(card.split("---\n")[1])
     assert header["language"] == ["en", "fr"] and header["license"] == "cc-by-4.0" and header["metrics"] == ["bleu"]
-    assert header["pipeline_tag"] == "translation" and "| updates | 7 |" in card and "Check: " in card
+    assert header["pipeline_tag"] == "translation" and "| updates | 7 |" in card and "outputs equal" in card
     assert "model.generate(**inputs)" in card
     for options in ({"quantization": "int8"}, {"shortlist": 9}):
         with pytest.raises(UserError, match="cannot export to hf: "):
