@@ -12,10 +12,13 @@ from tokenizers import Tokenizer
 
 import regard
 from regard.bundle import Bundle
+from regard.convert.export_format import ExportOptions
+from regard.convert.hf_format import HfFormat
 from regard.convert.id_map import IdMap
 from regard.convert.import_model import import_model, read_model
 from regard.convert.model_folder import ModelFolder
 from regard.data.batch import Batch, forced_batch
+from regard.models.decoder_only import DecoderOnly
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
 from regard.text.pretokenizers import KNOWN_PATTERNS
@@ -31,9 +34,11 @@ from tests.convert.foreign_models import (
     write_llama,
     write_marian,
 )
+from tests.convert.shapes import SHAPES, bundle_of
 from tests.serve.conftest import make_client
 
 LLAMA_3, QWEN_2 = (next(p for p, name in KNOWN_PATTERNS.items() if name == wanted) for wanted in ("llama-3", "qwen-2"))
+OPTIONS = ExportOptions()
 MARIAN_LAYOUTS = ("shared", "separate", "multilingual")
 
 
@@ -224,3 +229,20 @@ def write_lines(folder: Path, *sides: tuple[str, ...]) -> list[Path]:
     for path, lines in zip(paths, sides, strict=True):
         path.write_text("".join(f"{line} {n}\n" for n in range(20) for line in lines), encoding="utf-8")
     return paths
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if not HfFormat().problem(bundle_of(shape), OPTIONS)])
+def test_what_we_export_to_transformers_comes_back(shape: str, tmp_path: Path) -> None:
+    bundle = bundle_of(shape)
+    (tmp_path / "hf").mkdir()
+    HfFormat().write(bundle, tmp_path / "hf", OPTIONS)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    back = Bundle.load(tmp_path / "ours")
+    assert back.tokenizers.fingerprint == bundle.tokenizers.fingerprint
+    sources = None if isinstance(bundle.model, DecoderOnly) else [[7, 8, 9, 10], [6, 11]]
+    batch = forced_batch(sources, [[12, 13, 14], [15, 16]])
+    with torch.no_grad():
+        assert (back.model(batch) - bundle.model(batch)).abs().max() < 1e-5
+    if bundle.task == "translate" and sources:
+        assert back.languages == bundle.languages
+        assert back.decode.model_copy(update={"max_source": 50}) == bundle.decode

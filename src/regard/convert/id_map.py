@@ -41,6 +41,11 @@ class IdMap:
         others = [i for i in range(size) if i not in outputs]
         return cls(size, (*inputs, *others), (*outputs, *others))
 
+    @classmethod
+    def part(cls, size: int, ids: range) -> "IdMap":
+        """Make a map of consecutive ids, which are ours in the same order, to one of `size` ids."""
+        return cls(size, tuple(ids), tuple(ids))
+
     def symbols(self, theirs: Sequence[str]) -> list[str]:
         """Return the symbols of our ordinary ids; ids without a symbol get a name that occurs in no text."""
         return [theirs[i] if i < len(theirs) and theirs[i] else f"<unused {i}>" for i in self.outputs[len(SPECIALS) :]]

@@ -10,6 +10,7 @@ from regard import models
 from regard.convert.id_map import IdMap
 from regard.convert.imported_model import ACTIVATIONS, ImportedModel, prefixed, stacked
 from regard.convert.model_folder import JsonObject, ModelFolder
+from regard.convert.own_tokenizers import own_id_maps, own_tokenizers
 from regard.convert.tensor_files import Safetensors, WeightReader
 from regard.convert.tokenizer_json import TokenizerJson
 from regard.errors import UserError
@@ -95,29 +96,35 @@ def _language_model(
     weights: Callable[[WeightReader, DecoderOnlyConfig, IdMap], dict[str, Tensor]],
     context: int,
 ) -> ImportedModel:
-    files = Safetensors(folder)
-    vocabulary = TokenizerJson.read(folder)
-    eos = config.id("eos_token_id")
-    bos = config.id("bos_token_id")
-    if bos is None and eos is None:
-        raise UserError(f"{config.where}: has no bos_token_id and no eos_token_id, so no text can begin")
-    id_map = vocabulary.id_map(config.number("vocab_size"), eos=eos, bos=eos if bos is None else bos)
-    tokenizer = vocabulary.tokenizer(id_map)
+    tokenizers, id_map = _tokenizers(folder, config)
     decoder = {"kind": "transformer", "scale_embedding": False, **options}
     tied = config.flag("tie_word_embeddings", default=title == "GPT-2")
-    tree = {"kind": "decoder", "decoder": decoder, "tied": tied, "output_bias": True}
+    tree = {"kind": "decoder", "decoder": decoder, "tied": tied, "output_bias": -1 in id_map.outputs}
     model_config = models.parse_config(tree, where=config.where)
     assert isinstance(model_config, DecoderOnlyConfig)
     return ImportedModel(
         title,
         "text",
         model_config,
-        TokenizerPair(tokenizer, tokenizer),
-        files,
+        tokenizers,
+        Safetensors(folder),
         LanguageModelWeights(model_config, id_map, weights),
         r"(.*\.)?(lm_head\.weight|attn\.(masked_)?bias|rotary_emb\.inv_freq)",
         context=max(2, min(context, _MAX_CONTEXT)),
     )
+
+
+def _tokenizers(folder: ModelFolder, config: JsonObject) -> tuple[TokenizerPair, IdMap]:
+    size = config.number("vocab_size")
+    if (own := own_tokenizers(folder)) is not None:
+        return own, own_id_maps(own, [size], config.where)[-1]
+    vocabulary = TokenizerJson.read(folder)
+    eos, bos = config.id("eos_token_id"), config.id("bos_token_id")
+    if bos is None and eos is None:
+        raise UserError(f"{config.where}: has no bos_token_id and no eos_token_id, so no text can begin")
+    id_map = vocabulary.id_map(size, eos=eos, bos=eos if bos is None else bos)
+    tokenizer = vocabulary.tokenizer(id_map)
+    return TokenizerPair(tokenizer, tokenizer), id_map
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,9 @@ class LanguageModelWeights:
             width = self.config.decoder.d_model
             output = reader.tensor("lm_head.weight", self.id_map.size, width)
             tensors["output.weight"] = self.id_map.rows(output, outputs=True)
-        return {**tensors, "output.bias": self.id_map.bias(reader.zeros(self.id_map.size))}
+        if self.config.output_bias:
+            tensors["output.bias"] = self.id_map.bias(reader.zeros(self.id_map.size))
+        return tensors
 
 
 def _gpt2_weights(reader: WeightReader, config: DecoderOnlyConfig, id_map: IdMap) -> dict[str, Tensor]:

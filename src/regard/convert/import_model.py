@@ -10,7 +10,7 @@ from regard import models
 from regard.bundle import Bundle
 from regard.convert.import_bert import read_bert
 from regard.convert.import_language_model import read_gpt2, read_llama
-from regard.convert.import_seq2seq import read_marian
+from regard.convert.import_seq2seq import read_marian, read_pegasus
 from regard.convert.imported_model import ImportedModel
 from regard.convert.model_folder import JsonObject, ModelFolder
 from regard.convert.tensor_files import WeightReader
@@ -23,6 +23,7 @@ Reader = Callable[[ModelFolder, JsonObject, tuple[str, str] | None], ImportedMod
 
 _READERS: dict[str, Reader] = {
     "marian": read_marian,
+    "pegasus": read_pegasus,
     "gpt2": read_gpt2,
     "bert": read_bert,
     **dict.fromkeys(("llama", "mistral", "qwen2"), read_llama),

@@ -12,8 +12,10 @@ from regard.convert.imported_model import ACTIVATIONS, ImportedModel, decode_set
 from regard.convert.marian_vocabulary import MarianVocabulary, marian_tokenizers
 from regard.convert.model_folder import JsonObject, ModelFolder
 from regard.convert.model_languages import find_languages
-from regard.convert.split_positions import interleave_positions, position_kind
+from regard.convert.own_tokenizers import own_id_maps, own_tokenizers
+from regard.convert.split_positions import interleave_positions, position_layout
 from regard.convert.tensor_files import Safetensors, TensorFiles, WeightReader
+from regard.errors import UserError
 from regard.models import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig, TransformerConfig
 from regard.models.stack import StackConfig
@@ -29,25 +31,46 @@ _IGNORED = r"model\.(shared|(en|de)coder\.embed_(tokens|positions))\.weight|lm_h
 
 def read_marian(folder: ModelFolder, config: JsonObject, languages: tuple[str, str] | None) -> ImportedModel:
     """Read what is known of a Marian model before its weights."""
-    config.require("activation_function", *ACTIVATIONS)
-    files = Safetensors(folder)
+    if (own := own_tokenizers(folder)) is not None:
+        return _own_model("Marian", folder, config, own, languages)
     shared = config.flag("share_encoder_decoder_embeddings", True)
     languages = languages or find_languages(folder)
-    size = config.number("vocab_size")
     specials = {
         "bos": config.id("decoder_start_token_id"),
         "eos": config.id("eos_token_id"),
         "pad": config.id("pad_token_id"),
     }
     names = ["vocab.json"] if shared else ["vocab.json", "target_vocab.json"]
-    sizes = [size] if shared else [size, config.number("decoder_vocab_size", size)]
     vocabularies = [
-        MarianVocabulary.of(folder.json(name).tree, n, str(folder.path / name))
-        for name, n in zip(names, sizes, strict=True)
+        MarianVocabulary.of(folder.json(name).tree, size, str(folder.path / name))
+        for name, size in zip(names, _table_sizes(config), strict=True)
     ]
     maps = [*(vocabulary.id_map() for vocabulary in vocabularies[:-1]), vocabularies[-1].id_map(**specials)]
     tokenizers = marian_tokenizers(folder, vocabularies, maps, languages)
-    return seq2seq_model("Marian", folder, config, files, tokenizers, maps, languages)
+    return seq2seq_model("Marian", folder, config, Safetensors(folder), tokenizers, maps, languages)
+
+
+def read_pegasus(folder: ModelFolder, config: JsonObject, languages: tuple[str, str] | None) -> ImportedModel:
+    """Read what is known of a Pegasus model that regard has exported, before its weights."""
+    if (own := own_tokenizers(folder)) is None:
+        raise UserError(f"{folder}: of Pegasus models, only those that regard has exported can be imported")
+    return _own_model("Pegasus", folder, config, own, languages)
+
+
+def _own_model(
+    title: str, folder: ModelFolder, config: JsonObject, own: TokenizerPair, languages: tuple[str, str] | None
+) -> ImportedModel:
+    maps = own_id_maps(own, _table_sizes(config), config.where)
+    languages = languages or find_languages(folder)
+    return seq2seq_model(title, folder, config, Safetensors(folder), own, maps, languages, is_own=True)
+
+
+def _table_sizes(config: JsonObject) -> list[int]:
+    """Return the number of embeddings of both sides, or of each."""
+    size = config.number("vocab_size")
+    if config.flag("share_encoder_decoder_embeddings", True):
+        return [size]
+    return [size, config.number("decoder_vocab_size", size)]
 
 
 def seq2seq_model(
@@ -58,36 +81,41 @@ def seq2seq_model(
     tokenizers: TokenizerPair,
     maps: Sequence[IdMap],
     languages: tuple[str, str],
+    is_own: bool = False,
 ) -> ImportedModel:
     """Return the model that config.json describes, or another file in its terms; `maps` are as many as vocabularies."""
-    positions = position_kind(files, _POSITIONS["encoder"])
-    options = {
-        "norm": "pre" if f"{_STACK['encoder']}.layer_norm.weight" in files.shapes else "post",
-        "positions": "learned" if positions == "learned" else "sinusoidal",
+    config.require("activation_function", *ACTIVATIONS)
+    layouts = {side: position_layout(files, name) for side, name in _POSITIONS.items()}
+    is_split = set(layouts.values()) == {"split"}
+    positions = {
+        side: "sinusoidal" if is_split or layout == "alternating" else "learned" for side, layout in layouts.items()
     }
-    bias = -1 in maps[-1].outputs or _has_bias(files)
-    outer = {"output_bias": bias, "tied": config.flag("tie_word_embeddings", True)}
-    model_config = _model_config(config, options, outer)
+    norm = "pre" if f"{_STACK['encoder']}.layer_norm.weight" in files.shapes else "post"
+    outer = {"output_bias": _has_bias(files, maps[-1]), "tied": config.flag("tie_word_embeddings", True)}
+    model_config = _model_config(config, norm, positions, outer)
     return ImportedModel(
         title,
         "translate",
         model_config,
         tokenizers,
         files,
-        Seq2SeqWeights(model_config, maps, is_split=positions == "split"),
+        Seq2SeqWeights(model_config, maps, is_split),
         _IGNORED,
         languages,
-        decode_settings(folder, max_source=max(1, min(1024, config.number("max_position_embeddings", 1024) - 1))),
+        decode_settings(folder, min(1024, config.number("max_position_embeddings", 1024)), is_own),
     )
 
 
-def _has_bias(files: TensorFiles) -> bool:
-    return _BIAS in files.shapes and bool(files.read(_BIAS).any())
+def _has_bias(files: TensorFiles, id_map: IdMap) -> bool:
+    """Whether some logits of ours have a bias"""
+    if -1 in id_map.outputs:
+        return True
+    return files.shapes.get(_BIAS) == (1, id_map.size) and bool(id_map.bias(files.read(_BIAS)[0].float()).any())
 
 
-def _model_config(config: JsonObject, options: dict[str, Any], outer: dict[str, Any]) -> ModelConfig:
+def _model_config(config: JsonObject, norm: str, positions: dict[str, str], outer: dict[str, Any]) -> ModelConfig:
     """Return the options of our model: those of `transformer` if encoder and decoder have the same widths."""
-    encoder, decoder = ({**_stack_options(config, side), **options} for side in _STACK)
+    encoder, decoder = ({**_stack_options(config, side), "norm": norm, "positions": positions[side]} for side in _STACK)
     n_encoder, n_decoder = config.number("encoder_layers"), config.number("decoder_layers")
     if encoder == decoder:
         tree = {**encoder, "n_layers": n_encoder, "n_decoder_layers": n_decoder, **outer}

@@ -43,18 +43,19 @@ class ImportedModel:
     context: int = 256
 
 
-def decode_settings(folder: ModelFolder, max_source: int) -> DecodeConfig:
+def decode_settings(folder: ModelFolder, max_source: int, is_own: bool = False) -> DecodeConfig:
     """Return the settings of decoding in generation_config.json, as far as ours can express them.
 
     Their score is log p / length^α, ours log p / ((5 + length) / 6)^α; around 20 tokens, α = 1.25 here prefers the same
-    lengths as α = 1 there.
+    lengths as α = 1 there. The settings of a model that regard has exported (`is_own`) are taken as they are.
     """
     name = "generation_config.json"
     settings = folder.config(name) if folder.has(name) else JsonObject({}, name)
     beam = settings.number("num_beams", 1)
+    factor = 1.0 if is_own else 1.25
     options = {
         "beam": beam,
-        "length_penalty": 1.25 * settings.get("length_penalty", float, 1.0) if beam > 1 else 0.0,
+        "length_penalty": factor * settings.get("length_penalty", float, 1.0) if beam > 1 else 0.0,
         "no_repeat_ngram": settings.number("no_repeat_ngram_size", 0),
         "max_source": max_source,
     }

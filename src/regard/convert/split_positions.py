@@ -21,7 +21,7 @@ _OUTPUTS = r".*\.(out|outer)\.(weight|bias)|.*norm\.(weight|bias)"
 """Our tensors whose rows do"""
 
 
-def position_kind(files: TensorFiles, name: str) -> PositionLayout:
+def position_layout(files: TensorFiles, name: str) -> PositionLayout:
     """Return what the table of positions of that name holds; without a table, positions are split."""
     if name not in files.shapes:
         return "split"
