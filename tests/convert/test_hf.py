@@ -19,7 +19,7 @@ from regard.convert.export_format import ExportOptions
 from regard.convert.hf_format import HfFormat
 from regard.convert.hf_model import TransformersModel
 from regard.convert.hf_shape import shape_problem
-from regard.convert.hf_tokenizer import make_tokenizer
+from regard.convert.hf_tokenizer import make_tokenizer, tokenizer_problem
 from regard.convert.import_model import import_model
 from regard.data.batch import forced_batch
 from regard.errors import UserError
@@ -299,3 +299,11 @@ def test_tokens_and_texts_are_ours(name: str, cleaned: bool, separate: bool) -> 
         assert theirs.encode(text).ids == [first + i for i in [*ids, EOS]], repr(text)
         [ids] = tgt.encode([clean(text)])
         assert theirs.decode([*ids, EOS, 0, 0], skip_special_tokens=True) == tgt.decode(ids)
+
+
+def test_tokens_that_the_library_confuses_are_refused() -> None:
+    for symbols in (["<s>", "a"], ["a", "a"], ["\ud800"]):
+        words = ListTokenizer("word", symbols)
+        assert "is not a distinct text" in (tokenizer_problem(TokenizerPair(words, words)) or "")
+    labels = ListTokenizer("label", ["a"])
+    assert "has no form of its tokenizer" in (tokenizer_problem(TokenizerPair(labels, labels)) or "")

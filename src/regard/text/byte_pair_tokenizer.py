@@ -110,7 +110,7 @@ class BytePairTokenizer:
         if word in self._added:
             return (self._ids[word],)
         if self._options.over_bytes:
-            word = "".join(map(_BYTE_CHARACTERS.__getitem__, word.encode("utf-8", "replace")))
+            word = "".join(map(BYTE_CHARACTERS.__getitem__, word.encode("utf-8", "replace")))
         if self._options.whole_words and word in self._ids:
             return (self._ids[word],)
         symbols = word if self._options.over_bytes else [part for c in word for part in self._known(c)]
@@ -142,8 +142,8 @@ def _printable_bytes() -> list[str]:
     return [chr(byte) if byte in shown else chr(next(others)) for byte in range(256)]
 
 
-_BYTE_CHARACTERS = _printable_bytes()
-_BYTE_NUMBERS = {character: byte for byte, character in enumerate(_BYTE_CHARACTERS)}
+BYTE_CHARACTERS = _printable_bytes()
+_BYTE_NUMBERS = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 def _readable(content: bytes) -> str:
