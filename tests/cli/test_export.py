@@ -67,7 +67,7 @@ def test_outputs_that_differ_are_reported(tmp_path: Path, monkeypatch: pytest.Mo
             return [0.0] * (len(target) + 1)
 
     monkeypatch.setattr(CTranslate2Format, "open", lambda *_: Wrong())
-    checked = export(TRANSLATOR, tmp_path / "out", "ctranslate2").checked
+    checked = export(TRANSLATOR, tmp_path / "out", "ctranslate2", check=["the red cat sleeps"]).checked
     assert isinstance(checked, ExportCheck) and checked.differences
     readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert f"{checked.n_equal} of {checked.n_inputs} outputs equal" in readme

@@ -18,6 +18,7 @@ _FORMATS: dict[str, tuple[str, str]] = {
     "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
     "web": ("regard.convert.web_format", "WebFormat"),
     "ctranslate2": ("regard.convert.ctranslate2_format", "CTranslate2Format"),
+    "argos": ("regard.convert.argos_format", "ArgosFormat"),
     "hf": ("regard.convert.hf_format", "HfFormat"),
 }
 """Name → module and class"""
