@@ -2,12 +2,15 @@
 
 import io
 import json
+import re
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
 import torch
+import yaml
 from safetensors.torch import load_file, save_file
 
 TEXTS = (
@@ -216,3 +219,62 @@ def write_bert(folder: Path, lowercase: bool = True, as_text: bool = False, old_
         tensors = load_file(path)
         save_file({reduce(lambda n, pair: n.replace(*pair), names.items(), k): v for k, v in tensors.items()}, path)
     return model, tokenizer
+
+
+def write_marian_npz(folder: Path, layout: str = "shared") -> Any:
+    """Write a model as Marian does; returns the same in transformers, whose padding token has no weights."""
+    model = write_marian(folder, layout)
+    names = {
+        "self_attn.": "self_",
+        "encoder_attn.": "context_",
+        "self_attn_layer_norm.": "self_Wo_ln_",
+        "encoder_attn_layer_norm.": "context_Wo_ln_",
+        "final_layer_norm.": "ffn_ffn_ln_",
+        "fc": "ffn_",
+    }
+    pad, arrays = model.config.pad_token_id, {}
+    rows = [i for i in range(model.config.decoder_vocab_size) if i != pad]
+    for module in model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.eps = 1e-6
+    with torch.no_grad():
+        model.get_input_embeddings().weight[pad] = 0.0
+        model.final_logits_bias[:, pad] = -1e9
+    for name, tensor in model.model.named_parameters():
+        side, _, rest = name.partition(".layers.")
+        number, _, part = rest.partition(".")
+        if not rest or "embed" in name:
+            continue
+        ours = next(new + part.removeprefix(old) for old, new in names.items() if part.startswith(old))
+        kind = "W" if tensor.dim() == 2 else "b"
+        for old, new in (("q", "q"), ("k", "k"), ("v", "v"), ("out", "o")):
+            ours = re.sub(rf"{old}_proj\.(weight|bias)$", f"{kind}{new}", ours)
+        ours = re.sub(r"ffn_(\d)\.\w+$", rf"ffn_{kind}\1", ours)
+        ours = ours.replace("ln_weight", "ln_scale")
+        array = tensor.detach().numpy()
+        arrays[f"{side}_l{int(number) + 1}_{ours}"] = array.T if kind == "W" else array[None]
+    arrays["Wemb"] = model.model.shared.weight.detach()[rows].numpy()
+    arrays["decoder_ff_logit_out_b"] = model.final_logits_bias[:, rows].numpy()
+    config = model.config
+    options = {
+        "type": "transformer",
+        "dim-emb": config.d_model,
+        "enc-depth": 2,
+        "dec-depth": 1,
+        "transformer-heads": 4,
+        "transformer-dim-ffn": 24,
+        "transformer-ffn-activation": "swish",
+        "transformer-preprocess": "",
+        "transformer-postprocess": "dan",
+        "transformer-postprocess-emb": "d",
+        "tied-embeddings-all": True,
+        "transformer-decoder-autoreg": "self-attention",
+    }
+    arrays["special:model.yml"] = np.frombuffer(yaml.safe_dump(options).encode() + b"\0", dtype=np.int8)
+    np.savez(folder / "model.npz", **arrays)
+    ids = json.loads((folder / "vocab.json").read_text())
+    lines = [f"{json.dumps(token, ensure_ascii=False)}: {i}\n" for token, i in ids.items() if i != pad]
+    (folder / "opus.spm32k.vocab.yml").write_text("".join(lines), encoding="utf-8")
+    for name in ("config.json", "model.safetensors", "vocab.json", "generation_config.json"):
+        (folder / name).unlink()
+    return model

@@ -41,8 +41,10 @@ TRANSLATORS: dict[str, Options] = {
     "Llama-like encoder-decoder": _transformer(**_LLAMA),
     "d_head other than d_model / n_heads": _transformer(d_head=6),
     "d_value other than d_head": _transformer(d_head=2, d_value=6, positions="rotary", n_kv_heads=2),
-    "silu, tanh-GELU, output bias, norm_eps": _transformer(activation="gelu-tanh", output_bias=True, norm_eps=1e-3),
-    "unscaled and normalised embeddings": _transformer(scale_embedding=False, embedding_norm=True, activation="silu"),
+    "tanh-GELU, output bias, norm_eps": _transformer(activation="gelu-tanh", output_bias=True, norm_eps=1e-3),
+    "unscaled and normalised embeddings, SiLU": _transformer(
+        scale_embedding=False, embedding_norm=True, activation="silu"
+    ),
     "rope_theta": _transformer(positions="rotary", rope_theta=500.0),
     "rope_scaling": _transformer(
         positions="rotary", rope_scaling={"factor": 4.0, "low": 0.5, "high": 2.0, "context": 16}

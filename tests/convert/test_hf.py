@@ -13,6 +13,7 @@ import yaml
 from regard import models
 from regard.bundle import Bundle
 from regard.cli import main
+from regard.convert.ctranslate2_problem import ctranslate2_problem
 from regard.convert.export import export
 from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions
@@ -21,6 +22,7 @@ from regard.convert.hf_model import TransformersModel
 from regard.convert.hf_shape import shape_problem
 from regard.convert.hf_tokenizer import make_tokenizer, tokenizer_problem
 from regard.convert.import_model import import_model
+from regard.convert.onnx_format import OnnxFormat
 from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.search.decode import DecodeConfig, decode
@@ -110,8 +112,8 @@ REFUSED = {
     "Llama-like encoder-decoder": "norm_kind=rms",
     "d_head other than d_model / n_heads": "heads of width 6",
     "d_value other than d_head": "heads of width 2",
-    "silu, tanh-GELU, output bias, norm_eps": "norm_eps=0.001",
-    "unscaled and normalised embeddings": "embedding_norm=True",
+    "tanh-GELU, output bias, norm_eps": "norm_eps=0.001",
+    "unscaled and normalised embeddings, SiLU": "embedding_norm=True",
     "rope_theta": "positions=rotary",
     "rope_scaling": "positions=rotary",
     "score dot": "score=dot",
@@ -143,7 +145,10 @@ def test_every_shape_is_equal_or_refused(shape: str, tmp_path: Path) -> None:
     if problem is None:
         assert_equal(bundle, sample_inputs(bundle)[:4], tmp_path)
     else:
-        assert REFUSED[shape] in problem and "\n" not in problem and ("ctranslate2" in problem or "regard" in problem)
+        assert REFUSED[shape] in problem and "\n" not in problem
+        assert ("ctranslate2" in problem) == (ctranslate2_problem(bundle) is None)
+        assert ("onnx" in problem) == (OnnxFormat().problem(bundle, ExportOptions()) is None)
+        assert "export to" in problem or "regard itself" in problem
 
 
 @pytest.mark.parametrize("name", MORE_SHAPES)

@@ -33,6 +33,7 @@ from tests.convert.foreign_models import (
     write_gpt2,
     write_llama,
     write_marian,
+    write_marian_npz,
 )
 from tests.convert.shapes import SHAPES, bundle_of
 from tests.serve.conftest import make_client
@@ -66,6 +67,7 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "marian unequal": lambda folder: write_marian(
         folder, tie_word_embeddings=False, decoder_ffn_dim=40, scale_embedding=False, activation_function="gelu"
     ),
+    "npz": write_marian_npz,
     "gpt-2": write_gpt2,
     "llama 2": lambda folder: write_llama(folder, metaspace(), tie_word_embeddings=False, rms_norm_eps=1e-3),
     "llama 3": lambda folder: write_llama(
@@ -160,6 +162,20 @@ def test_a_language_model_computes_the_same(kind: str, imported: Callable[[str],
         generated = pair.theirs.generate(prompt, **options)[0, 1:].tolist()
         expected = generated[:-1] if generated[-1] == config.eos_token_id else generated
         assert [id_map.inputs[i] for i in greedy(bundle, None, ids, 15)] == expected
+
+
+def test_a_file_of_marian_itself_computes_the_same(imported: Callable[[str], Pair]) -> None:
+    pair = imported("npz")
+    bundle, id_map, pad = pair.bundle, pair.id_map, pair.theirs.config.pad_token_id
+    for text, target in zip(TEXTS, TARGETS, strict=True):
+        [source], [forced] = bundle.tokenizers.src.encode([text]), bundle.tokenizers.tgt.encode([target])
+        inputs = torch.tensor([[*(id_map.inputs[i] for i in source), 0]])
+        with torch.no_grad():
+            start = torch.tensor([[pad, *(id_map.inputs[i] for i in forced)]])
+            logits = pair.theirs(inputs, decoder_input_ids=start).logits[0]
+            check_logits(bundle.model(forced_batch([source], [forced]))[0], logits[:, [*range(pad)]], id_map)
+        generated = pair.theirs.generate(inputs, num_beams=1, do_sample=False, max_new_tokens=15)[0, 1:].tolist()
+        assert [id_map.outputs[i] for i in greedy(bundle, source, [], 14)] == [i for i in generated if i != 0]
 
 
 @pytest.mark.parametrize("kind", ["bert", "bert cased"])

@@ -81,7 +81,9 @@ def _tokens(tokenizer: Tokenizer) -> str:
             return "bytes of UTF-8, those that are not printable ASCII written as `<0xE9>`"
         case ListTokenizer(kind="word"):
             return "words between spaces, each with `▁` before it"
-    return "characters"
+        case ListTokenizer():
+            return "characters"
+    return "as regard's own tokenizer does"
 
 
 def _alignment(bundle: Bundle) -> list[str]:

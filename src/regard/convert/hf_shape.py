@@ -4,11 +4,12 @@ from collections.abc import Container, Iterator
 from typing import Literal
 
 from regard.bundle import Bundle
+from regard.convert.ctranslate2_problem import ctranslate2_problem
 from regard.convert.hf_marian_tokenizer import is_marian
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig, TransformerConfig
 from regard.models.encoder_only import EncoderOnlyConfig
-from regard.models.stack import StackConfig
+from regard.models.stack import StackConfig, StackDecoder, StackEncoder
 
 HfClass = Literal["PegasusForConditionalGeneration", "MarianMTModel", "GPT2LMHeadModel", "LlamaForCausalLM"]
 
@@ -78,7 +79,7 @@ def shape_problem(bundle: Bundle) -> str | None:
     stacks = [part for part in parts if isinstance(part, StackConfig) and part.kind == "transformer"]
     for part in parts:
         if part not in stacks:
-            return f"transformers has no class with {part.kind} layers of this form; only regard runs this model"
+            return f"transformers has no class with {part.kind} layers of this form; {_way_out(bundle)}"
     name = hf_class(bundle)
     reasons = [reason for stack in stacks for reason in _misfits(stack, name)]
     reasons += _unequal(*stacks) if len(stacks) == 2 else ["output_bias=True"] if config.output_bias else []
@@ -86,7 +87,16 @@ def shape_problem(bundle: Bundle) -> str | None:
         reasons.append("the two vocabularies of an imported Marian model")
     if not reasons:
         return None
-    return f"{name} of transformers cannot express {reasons[0]}; export to ctranslate2 or onnx instead"
+    return f"{name} of transformers cannot express {reasons[0]}; {_way_out(bundle)}"
+
+
+def _way_out(bundle: Bundle) -> str:
+    """Return what can be done with a model that is refused."""
+    encoder, decoder = (getattr(bundle.model, side, None) for side in ("encoder", "decoder"))
+    ways = [] if ctranslate2_problem(bundle) else ["ctranslate2"]
+    if isinstance(encoder, StackEncoder | None) and isinstance(decoder, StackDecoder) and decoder.reads_at_once:
+        ways.append("onnx")
+    return f"export to {' or '.join(ways)} instead" if ways else "regard itself runs it (translate, generate, serve)"
 
 
 def _misfits(config: StackConfig, name: HfClass) -> Iterator[str]:

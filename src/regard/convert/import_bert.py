@@ -29,7 +29,7 @@ def read_bert(folder: ModelFolder, config: JsonObject, languages: tuple[str, str
         config.require(name, value, default=value)
     files = Safetensors(folder)
     vocabulary = WordPieceVocabulary.read(folder)
-    id_map = vocabulary.id_map(config.number("vocab_size"))
+    id_map = vocabulary.id_map(config.vocab_size())
     tokenizer = vocabulary.tokenizer(id_map)
     encoder = {
         "kind": "transformer",

@@ -115,7 +115,7 @@ def _language_model(
 
 
 def _tokenizers(folder: ModelFolder, config: JsonObject) -> tuple[TokenizerPair, IdMap]:
-    size = config.number("vocab_size")
+    size = config.vocab_size()
     if (own := own_tokenizers(folder)) is not None:
         return own, own_id_maps(own, [size], config.where)[-1]
     vocabulary = TokenizerJson.read(folder)

@@ -10,6 +10,7 @@ from regard import models
 from regard.bundle import Bundle
 from regard.convert.import_bert import read_bert
 from regard.convert.import_language_model import read_gpt2, read_llama
+from regard.convert.import_marian_npz import read_marian_npz
 from regard.convert.import_seq2seq import read_marian, read_pegasus
 from regard.convert.imported_model import ImportedModel
 from regard.convert.model_folder import JsonObject, ModelFolder
@@ -81,7 +82,9 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
 def read_model(folder: ModelFolder, languages: tuple[str, str] | None = None) -> ImportedModel:
     """Read everything but the weights."""
     if not folder.has("config.json"):
-        raise UserError(f"{folder}: there is no config.json, so this is not a model of transformers")
+        if folder.names("*.npz"):
+            return read_marian_npz(folder, languages)
+        raise UserError(f"{folder}: there is no config.json and no .npz file, so this is no model that can be imported")
     config = folder.config()
     kind = config.text("model_type")
     if kind not in _READERS:

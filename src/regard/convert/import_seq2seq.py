@@ -67,10 +67,10 @@ def _own_model(
 
 def _table_sizes(config: JsonObject) -> list[int]:
     """Return the number of embeddings of both sides, or of each."""
-    size = config.number("vocab_size")
+    size = config.vocab_size()
     if config.flag("share_encoder_decoder_embeddings", True):
         return [size]
-    return [size, config.number("decoder_vocab_size", size)]
+    return [size, config.vocab_size("decoder_vocab_size", size)]
 
 
 def seq2seq_model(
@@ -133,6 +133,7 @@ def _stack_options(config: JsonObject, side: str) -> dict[str, Any]:
         "d_ff": config.number(f"{side}_ffn_dim"),
         "dropout": config.get("dropout", float, 0.1),
         "attention_dropout": config.get("attention_dropout", float, 0.0),
+        "norm_eps": config.optional("layer_norm_eps", float),
         "activation": ACTIVATIONS[config.text("activation_function")],
         "scale_embedding": config.flag("scale_embedding"),
         "max_len": config.number("max_position_embeddings", 1024),

@@ -11,6 +11,7 @@ from regard.manifest import check_regular
 _MIB = 2**20
 _MAX_CONFIG = 4 * _MIB
 _MAX_TOKENIZER = 256 * _MIB
+_MAX_VOCABULARY = 4_000_000
 
 T = TypeVar("T")
 
@@ -56,8 +57,9 @@ class ModelFolder:
 
     def json(self, name: str, limit: int = _MAX_TOKENIZER) -> "JsonObject":
         """Read a JSON file that holds an object."""
+        content = self.read(name, limit)
         try:
-            tree = json.loads(self.read(name, limit))
+            tree = json.loads(content)
         except (ValueError, RecursionError):
             tree = None
         if not isinstance(tree, dict):
@@ -91,6 +93,12 @@ class JsonObject:
 
     def number(self, key: str, default: int | None = None) -> int:
         return self.get(key, int, default)
+
+    def vocab_size(self, key: str = "vocab_size", default: int | None = None) -> int:
+        size = self.number(key, default)
+        if not 1 <= size <= _MAX_VOCABULARY:
+            raise UserError(f"{self.where}: '{key}' must be 1 to {_MAX_VOCABULARY:,}, not {size}")
+        return size
 
     def flag(self, key: str, default: bool = False) -> bool:
         return self.get(key, bool, default)

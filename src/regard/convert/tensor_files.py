@@ -96,6 +96,8 @@ class Npz:
         try:
             with self._zip.open(self._members[name]) as file:
                 yield file
+        except UserError:
+            raise
         except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, NotImplementedError) as error:
             raise UserError(f"{self.where}: array '{name}' cannot be read ({error!s:.100})") from None
 

@@ -40,6 +40,8 @@ class TokenizerJson:
         file = folder.json(NAME)
         try:
             return cls._parse(file.tree, file.where)
+        except UserError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError(f"{file.where}: not a tokenizer of transformers; the file is damaged") from None
 

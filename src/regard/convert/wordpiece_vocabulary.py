@@ -58,6 +58,8 @@ def _from_json(folder: ModelFolder) -> WordPieceVocabulary:
         if min(ids.values(), default=-1) < 0:
             raise ValueError
         return WordPieceVocabulary(ids, _options(normalizer, "lowercase", "handle_chinese_chars"), where)
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{where}: not a tokenizer of BERT; the file is damaged") from None
 
