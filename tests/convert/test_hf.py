@@ -1,7 +1,10 @@
 """Export to transformers: the same logits, the same greedy output and the same tokens there."""
 
+import ast
+import io
 import random
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +77,7 @@ def make_bundle(tokenizers: TokenizerPair, task: Any = "translate", **options: A
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    return Bundle(model, config, tokenizers, ("en", "fr"), DecodeConfig(beam=2), task)
+    return Bundle(model, config, tokenizers, ("en", "fr"), DecodeConfig(beam=2, max_len=9), task)
 
 
 def transformer(**options: Any) -> dict[str, Any]:
@@ -199,9 +202,20 @@ def test_texts_pass_through_their_tokenizer_and_generate(
     inputs = tokenizer(texts, return_tensors="pt", padding=True)
     assert transformers.GenerationConfig.from_pretrained(tmp_path).num_beams == (1 if task == "text" else 2)
     outputs = model.model.generate(**inputs, num_beams=1, max_new_tokens=12)
+    assert_readme_runs(tmp_path)
     start = inputs["input_ids"].shape[1] if options["kind"] == "decoder" else 0
     received = tokenizer.batch_decode(outputs[:, start:], skip_special_tokens=True)
     assert [clean(text) for text in received] == [clean(text) for text in our_outputs(bundle, texts)]
+
+
+def assert_readme_runs(folder: Path) -> None:
+    """Run the program in the README, which prints a list of one text."""
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    program = card.split("```python\n")[1].split("```")[0].replace("this-folder", str(folder))
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(program, {})
+    assert len(ast.literal_eval(printed.getvalue())) == 1
 
 
 def our_outputs(bundle: Bundle, texts: list[str]) -> list[str]:
