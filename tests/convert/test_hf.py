@@ -102,6 +102,8 @@ MORE_SHAPES: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "post, untied": ("joint", "translate", transformer(norm="post", tied=False)),
     "gpt2, untied": ("joint", "text", decoder(tied=False, n_kv_heads=1, bias=False)),
     "gpt2, unscaled": ("joint", "text", decoder(activation="gelu-tanh", scale_embedding=False, norm_eps=1e-3)),
+    "starcoder": ("joint", "text", decoder(positions="rotary", n_kv_heads=2)),
+    "starcoder translator": ("joint", "translate", decoder(positions="rotary", bias=False, tied=False)),
     "llama 3.1": ("joint", "text", decoder(**LLAMA, rope_theta=500.0, rope_scaling=SCALING, norm_eps=1e-2)),
     "llama translator": ("joint", "translate", decoder(**{**LLAMA, "bias": True, "d_head": 6}, tied=False)),
 }
@@ -134,7 +136,7 @@ REFUSED = {
 MORE_REFUSED = {
     "positions=learned": transformer(norm="post", positions="learned"),  # lost when the model is saved again
     "norm=post": decoder(norm="post"),
-    "norm_kind=layer": decoder(positions="rotary"),
+    "activation=gelu": decoder(positions="rotary", norm_kind="rms"),
     "output_bias=True": {**decoder(), "output_bias": True},
     "not encoders": {"kind": "encoder", "encoder": SMALL},
 }

@@ -1,16 +1,17 @@
-"""Decoder-only models as GPT2LMHeadModel or LlamaForCausalLM."""
+"""Decoder-only models as GPT2LMHeadModel, or with rotary positions as Starcoder2ForCausalLM or LlamaForCausalLM."""
 
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import GPT2Config, LlamaConfig, PreTrainedConfig
+from transformers import GPT2Config, LlamaConfig, PreTrainedConfig, Starcoder2Config
 
 from regard.bundle import Bundle
 from regard.convert.hf_layers import Map, attention_maps, linear_tensors, norm_tensors, position_table, table_length
 from regard.convert.hf_shape import ACTIVATIONS, hf_class
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.stack import StackConfig, StackDecoder
+from regard.nn.feedforward import FeedForward, GatedFeedForward
 from regard.text.vocab import BOS, EOS, PAD
 
 
@@ -41,20 +42,31 @@ def causal_config(bundle: Bundle) -> PreTrainedConfig:
             resid_pdrop=options.dropout,
             attn_pdrop=options.attention_dropout,
         )
+    common |= {
+        "max_position_embeddings": table_length(options),
+        "hidden_size": options.d_model,
+        "intermediate_size": options.d_ff,
+        "num_hidden_layers": options.n_layers,
+        "num_attention_heads": options.n_heads,
+        "num_key_value_heads": options.n_kv_heads or options.n_heads,
+        "rope_parameters": _rope_parameters(options),
+        "attention_dropout": options.attention_dropout,
+    }
+    if hf_class(bundle) == "Starcoder2ForCausalLM":
+        return Starcoder2Config(
+            **common,
+            hidden_act=ACTIVATIONS[options.activation],
+            norm_epsilon=eps,
+            use_bias=options.bias,
+            residual_dropout=options.dropout,
+            embedding_dropout=options.dropout,
+        )
     return LlamaConfig(
         **common,
-        max_position_embeddings=table_length(options),
-        hidden_size=options.d_model,
-        intermediate_size=options.d_ff,
-        num_hidden_layers=options.n_layers,
-        num_attention_heads=options.n_heads,
-        num_key_value_heads=options.n_kv_heads or options.n_heads,
         head_dim=options.heads.key_width,
-        rope_parameters=_rope_parameters(options),
         rms_norm_eps=torch.finfo(torch.float32).eps if eps is None else eps,
         attention_bias=options.bias,
         mlp_bias=options.bias,
-        attention_dropout=options.attention_dropout,
     )
 
 
@@ -84,7 +96,7 @@ def causal_tensors(bundle: Bundle) -> dict[str, Tensor]:
         tensors["lm_head.weight"] = cast(DecoderOnly, bundle.model).output.weight
     if gpt2:
         tensors["transformer.wpe.weight"] = position_table(stack, table_length(_options(bundle)[0]))
-    layer_tensors = _gpt2_layer if gpt2 else _llama_layer
+    layer_tensors = _gpt2_layer if gpt2 else _rotary_layer
     for i, layer in enumerate(stack.layers):
         tensors |= layer_tensors(layer, i)
     return tensors | last
@@ -118,16 +130,11 @@ def _gpt2_layer(layer: Any, i: int) -> dict[str, Tensor]:
     return tensors
 
 
-def _llama_layer(layer: Any, i: int) -> dict[str, Tensor]:
+def _rotary_layer(layer: Any, i: int) -> dict[str, Tensor]:
     prefix = f"model.layers.{i}"
     maps = attention_maps(layer.mixer, grouped=True)
-    inner, outer = layer.feedforward.inner, layer.feedforward.outer
-    gates = zip(inner.weight.chunk(2), (None, None) if inner.bias is None else inner.bias.chunk(2), strict=True)
-    linears: dict[str, Map] = {
-        **{f"self_attn.{name}_proj": maps["out" if name == "o" else name] for name in "qkvo"},
-        **dict(zip(("mlp.gate_proj", "mlp.up_proj"), gates, strict=True)),
-        "mlp.down_proj": (outer.weight, outer.bias),
-    }
+    linears = {f"self_attn.{name}_proj": maps["out" if name == "o" else name] for name in "qkvo"}
+    linears |= {f"mlp.{name}": linear for name, linear in _feed_forward(layer.feedforward).items()}
     tensors = norm_tensors(f"{prefix}.input_layernorm", layer.mixer_residual.norm)
     tensors |= norm_tensors(f"{prefix}.post_attention_layernorm", layer.feedforward_residual.norm)
     for name, (weight, bias) in linears.items():
@@ -135,6 +142,17 @@ def _llama_layer(layer: Any, i: int) -> dict[str, Tensor]:
         if bias is not None:
             tensors[f"{prefix}.{name}.bias"] = bias
     return tensors
+
+
+def _feed_forward(feed_forward: nn.Module) -> dict[str, Map]:
+    """Return the maps of Llama's gated feed-forward layer, or of Starcoder's."""
+    assert isinstance(feed_forward, FeedForward | GatedFeedForward)
+    inner, outer = feed_forward.inner, feed_forward.outer
+    if isinstance(feed_forward, FeedForward):
+        return {"c_fc": (inner.weight, inner.bias), "c_proj": (outer.weight, outer.bias)}
+    gate, up = inner.weight.chunk(2)
+    biases = (None, None) if inner.bias is None else inner.bias.chunk(2)
+    return {"gate_proj": (gate, biases[0]), "up_proj": (up, biases[1]), "down_proj": (outer.weight, outer.bias)}
 
 
 def _join(maps: list[Map]) -> Map:

@@ -11,7 +11,9 @@ from regard.models.encoder_decoder import EncoderDecoderConfig, TransformerConfi
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.stack import StackConfig, StackDecoder, StackEncoder
 
-HfClass = Literal["PegasusForConditionalGeneration", "MarianMTModel", "GPT2LMHeadModel", "LlamaForCausalLM"]
+HfClass = Literal[
+    "PegasusForConditionalGeneration", "MarianMTModel", "GPT2LMHeadModel", "Starcoder2ForCausalLM", "LlamaForCausalLM"
+]
 
 Allowed = dict[str, Container[object]]
 
@@ -37,19 +39,19 @@ _PLAIN: Allowed = {
     "activation": tuple(ACTIVATIONS),
     "positions": ("sinusoidal", "learned", "none"),
 }
+_ROTARY: Allowed = {
+    "norm_eps": _AnyValue(),
+    "positions": ("rotary",),
+    "rope_theta": _AnyValue(),
+    "rope_scaling": _AnyValue(),
+}
 _ALLOWED: dict[HfClass, Allowed] = {
     "PegasusForConditionalGeneration": _PLAIN,
     # It computes sinusoids again when it is loaded, so it cannot keep other positions.
     "MarianMTModel": {**_PLAIN, "norm": ("post",), "positions": ("sinusoidal",)},
     "GPT2LMHeadModel": {**_PLAIN, "norm_eps": _AnyValue()},
-    "LlamaForCausalLM": {
-        "norm_kind": ("rms",),
-        "norm_eps": _AnyValue(),
-        "activation": ("swiglu",),
-        "positions": ("rotary",),
-        "rope_theta": _AnyValue(),
-        "rope_scaling": _AnyValue(),
-    },
+    "Starcoder2ForCausalLM": {**_PLAIN, **_ROTARY},
+    "LlamaForCausalLM": {"norm_kind": ("rms",), "activation": ("swiglu",), **_ROTARY},
 }
 """Values of the other options; those that are not named must have their defaults"""
 
@@ -58,8 +60,9 @@ def hf_class(bundle: Bundle) -> HfClass:
     """Return the class that holds the model, provided that `shape_problem` finds no reason against it."""
     config = bundle.model_config
     if isinstance(config, DecoderOnlyConfig):
-        rotary = isinstance(config.decoder, StackConfig) and config.decoder.positions == "rotary"
-        return "LlamaForCausalLM" if rotary else "GPT2LMHeadModel"
+        if not isinstance(config.decoder, StackConfig) or config.decoder.positions != "rotary":
+            return "GPT2LMHeadModel"
+        return "LlamaForCausalLM" if config.decoder.norm_kind == "rms" else "Starcoder2ForCausalLM"
     post = isinstance(config, TransformerConfig) and config.norm == "post"
     post |= isinstance(config, EncoderDecoderConfig) and getattr(config.decoder, "norm", None) == "post"
     return "MarianMTModel" if post else "PegasusForConditionalGeneration"
