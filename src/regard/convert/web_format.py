@@ -113,7 +113,7 @@ def _config(bundle: Bundle) -> dict[str, Any]:
     model, decode = bundle.model, bundle.decode
     assert isinstance(model, EncoderDecoder)
     tokenizers = {"src": describe_tokenizer(bundle.tokenizers.src)}
-    if not bundle.tokenizers.joint:
+    if bundle.tokenizers.tgt is not bundle.tokenizers.src:
         tokenizers["tgt"] = describe_tokenizer(bundle.tokenizers.tgt)
     limits = [decode.max_source, model.max_source_tokens]
     return {
