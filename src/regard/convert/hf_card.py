@@ -63,7 +63,7 @@ def usage(bundle: Bundle) -> str:
     seq2seq, is_text = is_encoder_decoder(bundle), bundle.task == "text"
     code = _CODE.format(
         auto="AutoModelForSeq2SeqLM" if seq2seq else "AutoModelForCausalLM",
-        text=repr(bundle.examples[0] if bundle.examples else "…"),
+        text=repr(bundle.examples[0] if bundle.examples else "The"),
         cut="" if seq2seq or is_text else '[:, inputs["input_ids"].shape[1] :]',
     )
     if is_text:

@@ -31,7 +31,7 @@ def causal_config(bundle: Bundle) -> PreTrainedConfig:
     if hf_class(bundle) == "GPT2LMHeadModel":
         return GPT2Config(
             **common,
-            n_positions=table_length(options),
+            n_positions=table_length(bundle, options),
             n_embd=options.d_model,
             n_layer=options.n_layers,
             n_head=options.n_heads,
@@ -43,7 +43,7 @@ def causal_config(bundle: Bundle) -> PreTrainedConfig:
             attn_pdrop=options.attention_dropout,
         )
     common |= {
-        "max_position_embeddings": table_length(options),
+        "max_position_embeddings": table_length(bundle, options),
         "hidden_size": options.d_model,
         "intermediate_size": options.d_ff,
         "num_hidden_layers": options.n_layers,
@@ -95,7 +95,7 @@ def causal_tensors(bundle: Bundle) -> dict[str, Tensor]:
     if not tied:
         tensors["lm_head.weight"] = cast(DecoderOnly, bundle.model).output.weight
     if gpt2:
-        tensors["transformer.wpe.weight"] = position_table(stack, table_length(_options(bundle)[0]))
+        tensors["transformer.wpe.weight"] = position_table(stack, table_length(bundle, _options(bundle)[0]))
     layer_tensors = _gpt2_layer if gpt2 else _rotary_layer
     for i, layer in enumerate(stack.layers):
         tensors |= layer_tensors(layer, i)

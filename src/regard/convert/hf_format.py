@@ -39,6 +39,7 @@ class HfFormat:
         tensors = seq2seq_tensors(bundle) if seq2seq else causal_tensors(bundle)
         config.dtype = options.quantization or "float32"
         dtype, n_positions = _DTYPES[config.dtype], config.max_position_embeddings
+        n_positions = min(n_positions, bundle.context) if bundle.task == "text" else n_positions
         config.save_pretrained(folder)
         generation_config(bundle, n_positions).save_pretrained(folder)
         # A copy each, because safetensors stores no tensor that shares memory with another.

@@ -3,20 +3,23 @@
 import torch
 from torch import Tensor, nn
 
+from regard.bundle import Bundle
 from regard.models.stack import StackConfig, StackDecoder, StackEncoder
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.positions import sinusoid
 
-_TABLE = 1024
-"""Length of a table of sinusoids; ours have no end"""
+_TABLE = range(1024, 4097)
+"""Lengths that a table of sinusoids may have; ours have no end"""
 
 Map = tuple[Tensor, Tensor | None]
 """Weight and bias"""
 
 
-def table_length(*stacks: StackConfig) -> int:
-    """Return how many positions the exported model has."""
-    return min([_TABLE, *(stack.max_len for stack in stacks if stack.positions == "learned")])
+def table_length(bundle: Bundle, *stacks: StackConfig) -> int:
+    """Return how many positions the exported model has: enough for the longest source and its end, or the context."""
+    n = bundle.context if bundle.task == "text" else bundle.decode.max_source + 1
+    n = min(max(n, _TABLE[0]), _TABLE[-1])
+    return min([n, *(stack.max_len for stack in stacks if stack.positions == "learned")])
 
 
 def position_table(stack: StackEncoder | StackDecoder, n: int) -> Tensor:

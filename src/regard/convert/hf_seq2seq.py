@@ -41,7 +41,7 @@ def seq2seq_config(bundle: Bundle) -> PreTrainedConfig:
         encoder_ffn_dim=encoder.d_ff,
         decoder_ffn_dim=decoder.d_ff,
         activation_function=ACTIVATIONS[decoder.activation],
-        max_position_embeddings=table_length(encoder, decoder),
+        max_position_embeddings=table_length(bundle, encoder, decoder),
         dropout=decoder.dropout,
         attention_dropout=decoder.attention_dropout,
         scale_embedding=_embedding(model.decoder).scale != 1.0,
@@ -67,7 +67,9 @@ def seq2seq_tensors(bundle: Bundle) -> dict[str, Tensor]:
             tensors |= _layer_tensors(layer, f"model.{side}.layers.{i}")
         if not marian:  # which computes its positions, and has no norm after the last layer
             tensors |= norm_tensors(f"model.{side}.layer_norm", stack.norm)
-            tensors[f"model.{side}.embed_positions.weight"] = position_table(stack, table_length(encoder, decoder))
+            tensors[f"model.{side}.embed_positions.weight"] = position_table(
+                stack, table_length(bundle, encoder, decoder)
+            )
     return tensors
 
 
