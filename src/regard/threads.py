@@ -38,6 +38,12 @@ def usable_cores() -> int:
         return cores
 
 
+def threads_to_use() -> int:
+    """Return how many threads a library beside torch may use: $OMP_NUM_THREADS, or one for each usable core."""
+    chosen = os.environ.get("OMP_NUM_THREADS", "")
+    return int(chosen) if chosen.isdecimal() and int(chosen) else usable_cores()
+
+
 def limit_threads() -> None:
     """Let torch use no more threads than there are usable cores, unless OMP_NUM_THREADS is set."""
     import torch

@@ -181,3 +181,17 @@ def test_files_can_be_translated(toy_run: Path, tmp_path: Path, error_line: Call
 def test_a_file_as_an_argument_is_refused_with_a_hint(toy_run: Path, error_line: Callable[..., str]) -> None:
     assert "write `--input test.tmx`" in error_line("translate", toy_run, "test.tmx")
     assert "No such option" in error_line("translate", toy_run, "--no-such-option")
+
+
+def test_an_engine_gives_the_same_translations_and_is_named(
+    toy_run: Path, held_out: tuple[Path, Path], tmp_path: Path, error_line: Callable[..., str]
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(toy_run, model)
+    options = ("--input", held_out[0], "--beam", 1)
+    plain, auto = (regard("translate", model, *options, *more) for more in ((), ("--engine", "auto")))
+    assert plain.returncode == auto.returncode == 0 and plain.stdout == auto.stdout
+    assert "engine: CTranslate2, float32" in auto.stderr and "engine" not in plain.stderr
+    scored = regard("evaluate", model, *held_out, "--engine", "ctranslate2:int8")
+    assert scored.returncode == 0 and "BLEU" in scored.stdout and "engine: CTranslate2, int8" in scored.stderr
+    assert "choose torch" in error_line("translate", model, "--engine", "foo", "--text", "a")

@@ -12,6 +12,7 @@ from regard.cli.app import app
 from regard.cli.options import (
     BeamOption,
     DeviceOption,
+    EngineOption,
     JsonOption,
     MaxSourceOption,
     ModelDirArgument,
@@ -94,6 +95,7 @@ def evaluate(
     stride: StrideOption = None,
     regions: RegionsOption = None,
     as_json: JsonOption = False,
+    engine: EngineOption = "torch",
     device: DeviceOption = None,
 ) -> None:
     """Score a model on a test set.
@@ -114,7 +116,7 @@ def evaluate(
         raise UserError("--paired has no effect without --baseline; add --baseline DIR2")
     if output:
         check_output_file(output, "--output")
-    pipeline = load_any(folder, device)
+    pipeline = load_any(folder, device, engine)
     if not isinstance(pipeline, Translator):
         _reject_unused(for_translators, pipeline.noun)
         if len(files) != 1:
@@ -125,7 +127,7 @@ def evaluate(
     _reject_unused({"--stride": stride, "--regions": regions}, pipeline.noun)
     run = _TranslatorEvaluation(
         limit_sources(pipeline, max_source),
-        load_translator(baseline, device=device, max_source=max_source) if baseline else None,
+        load_translator(baseline, device=device, max_source=max_source, engine=engine) if baseline else None,
         {"beam": beam} if beam else {},
         ScoreOptions(tokenize, lowercase),
         check_test_name(paired or "bootstrap"),

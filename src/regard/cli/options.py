@@ -12,6 +12,13 @@ from regard.errors import UserError
 ModelDirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A model directory, written by `regard train`.")]
 BeamOption = Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.  [default: the model's]")]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …  [default: a GPU if there is one]")]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ENGINE",
+        help="What runs the search: torch, ctranslate2, ctranslate2:int8, or auto (CTranslate2 where it can be used).",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 MaxSourceOption = Annotated[

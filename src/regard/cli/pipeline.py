@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.cli.output import print_warning
+
 if TYPE_CHECKING:
     from regard.pipelines.captioner import Captioner
     from regard.pipelines.classifier import Classifier
@@ -11,18 +13,32 @@ if TYPE_CHECKING:
     from regard.pipelines.translator import Translator
 
 
-def load_any(folder: Path, device: str | None) -> "Translator | Generator | Classifier | Captioner":
+def load_any(
+    folder: Path, device: str | None, engine: str = "torch"
+) -> "Translator | Generator | Classifier | Captioner":
     """Load a model of any kind."""
     from regard.pipelines.load import load
 
-    return load(folder, device=check_device(device))
+    return say_engine(load(folder, device=check_device(device), engine=engine), engine)
 
 
-def load_translator(*folders: Path, device: str | None, max_source: int | None = None) -> "Translator":
+def load_translator(
+    *folders: Path, device: str | None, max_source: int | None = None, engine: str = "torch"
+) -> "Translator":
     """Load a translator, or several as an ensemble; `max_source` is the limit on its sources, if not its own."""
     from regard.pipelines import load
 
-    return limit_sources(load.load_translator(*folders, device=check_device(device)), max_source)
+    translator = load.load_translator(*folders, device=check_device(device), engine=engine)
+    return limit_sources(say_engine(translator, engine), max_source)
+
+
+def say_engine(pipeline: "PipelineT", engine: str) -> "PipelineT":
+    """Print which engine a pipeline uses, if the user has asked for one."""
+    from regard.pipelines.engine import EngineChoice
+
+    if line := EngineChoice.parse(engine).describe(getattr(pipeline, "engine", None)):
+        print_warning(line)
+    return pipeline
 
 
 def limit_sources(translator: "Translator", max_source: int | None) -> "Translator":

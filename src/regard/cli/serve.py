@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.app import app
-from regard.cli.options import DeviceOption
+from regard.cli.options import DeviceOption, EngineOption
 from regard.cli.output import print_line
-from regard.cli.pipeline import check_device
+from regard.cli.pipeline import check_device, say_engine
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def serve(
         bool, typer.Option("--insecure", help="Allow an address that others can reach, without a token.")
     ] = False,
     queue: Annotated[int | None, typer.Option(min=1, help="How many texts may wait.  [default: 64]")] = None,
+    engine: EngineOption = "torch",
     device: DeviceOption = None,
 ) -> None:
     """Serve models over HTTP, with a web page.
@@ -63,7 +64,7 @@ def serve(
         raise UserError(f"--host {host} can be reached by others; give --token, or --insecure to let everybody in")
     # With an address that stands for all of the machine's addresses, the host name of a request is not known.
     names = {*_LOCAL_NAMES, host, *(host_name or ())} if host_name or host not in _ANY_ADDRESS else {"*"}
-    registry = _load(folders, check_device(device))
+    registry = _load(folders, check_device(device), engine)
     limits = Limits() if queue is None else Limits(queue=queue)
     asgi_app = make_app(registry, Access(frozenset(names), token), limits)
     # By default the decoding thread yields to the thread that answers requests only every 5 ms, which is too slow.
@@ -82,12 +83,15 @@ def serve(
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _load(folders: list[Path], device: str | None) -> "Registry":
+def _load(folders: list[Path], device: str | None, engine: str) -> "Registry":
     from regard.serve.registry import Registry
     from regard.threads import one_thread
 
     with one_thread():  # torch's threads are for decoding, which another Python thread does
-        return Registry.open(folders, device)
+        registry = Registry.open(folders, device, engine)
+    for model in registry:
+        say_engine(model.pipeline, engine)
+    return registry
 
 
 def _listen(host: str, port: int) -> socket.socket:

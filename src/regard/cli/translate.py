@@ -14,6 +14,7 @@ from regard.cli.input import decode_argument, file_texts, input_texts, lines_at_
 from regard.cli.options import (
     BeamOption,
     DeviceOption,
+    EngineOption,
     JsonLinesOption,
     MaxSourceOption,
     ModelDirArgument,
@@ -102,6 +103,7 @@ def translate(
     seed: SeedOption = None,
     ensemble: EnsembleOption = None,
     as_json: JsonLinesOption = False,
+    engine: EngineOption = "torch",
     device: DeviceOption = None,
 ) -> None:
     """Translate text line by line, from standard input or a file.
@@ -126,7 +128,7 @@ def translate(
         as_written=as_written,
         split=not no_split,
     )
-    translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source)
+    translator = load_translator(folder, *(ensemble or ()), device=device, max_source=max_source, engine=engine)
     if n_best and beam is None and not sample:
         options["beam"] = max(translator.decode_config.beam, n_best)
     lines = input_texts(text) if input_ is None else file_texts(input_, text, translator.languages)

@@ -35,7 +35,7 @@ class CTranslate2Model:
         self._bundle = bundle
         self._is_decoder_only = isinstance(bundle.model, DecoderOnly)
         make = ctranslate2.Generator if self._is_decoder_only else ctranslate2.Translator
-        with _quiet():  # float16 and bfloat16 become float32 on most CPUs, which the user need not be told
+        with quiet():  # float16 and bfloat16 become float32 on most CPUs, which the user need not be told
             self._runner: Any = make(str(folder), device="cpu", intra_threads=n_threads)
         self._source_tokens, self._target_tokens = _read_vocabularies(folder)
         self._ids = {token: i for i, token in enumerate(self._target_tokens)}
@@ -99,7 +99,7 @@ class CTranslate2Model:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep CTranslate2's warnings from the user."""
     level = ctranslate2.get_log_level()
     ctranslate2.set_log_level(logging.ERROR)

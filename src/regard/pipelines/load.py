@@ -13,6 +13,7 @@ from regard.pipelines.arguments import check_folder
 from regard.pipelines.base import Pipeline, device_named
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
+from regard.pipelines.engine import CTRANSLATE2, TORCH, EngineChoice
 from regard.pipelines.generator import Generator
 from regard.pipelines.translator import Translator
 from regard.search.ensemble import Ensemble
@@ -21,11 +22,12 @@ PipelineT = TypeVar("PipelineT", bound=Pipeline)
 
 
 def load(
-    folder: str | Path, *more: str | Path, device: str | None = None
+    folder: str | Path, *more: str | Path, device: str | None = None, engine: str = TORCH
 ) -> Translator | Generator | Classifier | Captioner:
     """Load a model directory that `regard train` wrote: a Translator, Generator, Classifier or Captioner.
 
-    Several directories of translators become an ensemble.
+    Several directories of translators become an ensemble. `engine` is what runs the search of a translator: "torch",
+    "ctranslate2", "ctranslate2:int8", or "auto" for CTranslate2 where it can be used.
 
     >>> translator = regard.load(translator_dir, device="cpu")
     >>> translator.noun
@@ -35,11 +37,26 @@ def load(
     """
     folders = [check_folder(path) for path in (folder, *more)]
     bundles = [Bundle.load(path) for path in folders]
-    return _ensemble(folders, bundles, device) if more else pipeline_from_bundle(bundles[0], device)
+    if not more:
+        return pipeline_from_bundle(bundles[0], device, EngineChoice.parse(engine), folders[0])
+    if EngineChoice.parse(engine).name == CTRANSLATE2:
+        raise UserError("--engine ctranslate2: it decodes with one model, not with an ensemble; leave --engine out")
+    return _ensemble(folders, bundles, device)
 
 
-def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translator | Generator | Classifier | Captioner:
-    """Make the pipeline for the task of a bundle."""
+def pipeline_from_bundle(
+    bundle: Bundle, device: str | None = None, engine: EngineChoice | None = None, folder: Path | None = None
+) -> Translator | Generator | Classifier | Captioner:
+    """Make the pipeline for the task of a bundle; an engine other than PyTorch needs the bundle's folder."""
+    pipeline = _pipeline(bundle, device)
+    if engine is not None and folder is not None:
+        made = engine.make(folder, bundle, pipeline.device)
+        if isinstance(pipeline, Translator):
+            pipeline.engine = made
+    return pipeline
+
+
+def _pipeline(bundle: Bundle, device: str | None) -> Translator | Generator | Classifier | Captioner:
     torch_device = device_named(device)
     model = bundle.model.to(torch_device)
     match bundle.task:
@@ -54,18 +71,22 @@ def pipeline_from_bundle(bundle: Bundle, device: str | None = None) -> Translato
     return _translator(model, bundle, torch_device)
 
 
-def load_as(kind: type[PipelineT], folder: str | Path, *more: str | Path, device: str | None = None) -> PipelineT:
+def load_as(
+    kind: type[PipelineT], folder: str | Path, *more: str | Path, device: str | None = None, engine: str = TORCH
+) -> PipelineT:
     """Like `load`, but refuse a pipeline of another kind."""
-    pipeline: Pipeline = load(folder, *more, device=device)
+    pipeline: Pipeline = load(folder, *more, device=device, engine=engine)
     if not isinstance(pipeline, kind):
         hint = f"train one with --recipe {kind.example_recipe}"
         raise UserError(f"{folder}: not a {kind.noun} but a {pipeline.noun}; {hint}")
     return pipeline
 
 
-def load_translator(folder: str | Path, *more: str | Path, device: str | None = None) -> Translator:
+def load_translator(
+    folder: str | Path, *more: str | Path, device: str | None = None, engine: str = TORCH
+) -> Translator:
     """Like `load`, but refuse anything that is not a translator."""
-    return load_as(Translator, folder, *more, device=device)
+    return load_as(Translator, folder, *more, device=device, engine=engine)
 
 
 def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) -> Translator:

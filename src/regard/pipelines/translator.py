@@ -15,13 +15,14 @@ from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, EncodedInput, Input, as_text, check_hypotheses
+from regard.pipelines.engine import Engine
 from regard.pipelines.length_groups import LengthGroup, groups_by_length, split_for_threads
 from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.pipelines.text_embedder import TextEmbedder
 from regard.pipelines.translation import Candidate, Translation
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
-from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper
+from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper, is_optional
 from regard.text.fitted_text import FittedText
 from regard.text.seen_words import SeenWords
 from regard.text.sentences import SplitText
@@ -59,12 +60,15 @@ class Translator(TextEmbedder):
         aligner: Aligner | None = None,
         words: SeenWords | None = None,
         languages: tuple[str, str] = ("src", "tgt"),
+        engine: Engine | None = None,
     ) -> None:
         super().__init__(model, tokenizers, decode_config, device)
         self.model: GenerativeModel | Ensemble[GenerativeModel] = model
         self.aligner = aligner or Aligner()
         self.words = words
         self.languages = languages
+        self.engine = engine
+        """What runs the search, unless only PyTorch can; None: always PyTorch"""
 
     def translate(
         self,
@@ -146,7 +150,23 @@ class Translator(TextEmbedder):
         forced: Sequence[Sequence[int]] | None = None,
         observer: StepObserver | None = None,
     ) -> dict[int, list[Hypothesis]]:
-        """Decode sources in groups of similar length. Empty and stopped ones may have no entry in the result."""
+        """Decode sources by the engine, where it can, or by PyTorch. Empty and stopped ones may have no result."""
+        is_observed = observer is not None and not is_optional(observer)
+        if self.engine is None or forced is not None or is_observed or not self.engine.can_decode(config):
+            return self._search(sources, config, forced, observer)
+        decoded = self.engine.decode(sources, config)
+        rest = [i for i, source in enumerate(sources) if source and i not in decoded]
+        searched = self._search([sources[i] for i in rest], config)
+        return decoded | {rest[n]: hypotheses for n, hypotheses in searched.items()}
+
+    def _search(
+        self,
+        sources: Sequence[Sequence[int]],
+        config: DecodeConfig,
+        forced: Sequence[Sequence[int]] | None = None,
+        observer: StepObserver | None = None,
+    ) -> dict[int, list[Hypothesis]]:
+        """Decode sources by PyTorch, in groups of similar length."""
         model: Stepper[Any] = self.decoding_model(config)
 
         def decode_group(group: LengthGroup) -> list[list[Hypothesis]]:

@@ -101,7 +101,7 @@ def _search(
     observer: StepObserver | None,
     n_slots: int,
 ) -> list[list[Hypothesis]]:
-    limits = length_limits(batch, config, prefixes)
+    limits = length_limits(batch.lengths, config, prefixes)
     if (model_limits := model.max_target_len(batch)) is not None:
         limits = limits.minimum(model_limits)
     rule = search_rule(config)
@@ -167,9 +167,11 @@ def _sample_next(
     return sample(allowed, seeds, torch.full_like(seeds, position), config)[0], state
 
 
-def length_limits(batch: Batch, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
-    """[B]: maximum length of each target, which depends on its own source only, not on the rest of the batch"""
-    lengths = batch.lengths
+def length_limits(lengths: Tensor, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
+    """[B]: maximum length of each target, which depends on its own source only, not on the rest of the batch
+
+    lengths [B]: tokens per source, EOS included
+    """
     limits = 2 * lengths + 10 if config.max_len is None else torch.full_like(lengths, config.max_len)
     if prefixes is not None:
         limits = limits.maximum(torch.tensor([len(p) for p in prefixes]).to(limits))

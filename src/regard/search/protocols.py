@@ -101,7 +101,8 @@ class SearchStep:
 class StepObserver(Protocol):
     """Called at every step of a search; can end the search of some sentences.
 
-    An observer with an attribute `interval` may be called less often, but at least once in so many steps.
+    An observer with an attribute `interval` may be called less often, but at least once in so many steps. One whose
+    attribute `is_optional` is true need not be called at all.
     """
 
     def __call__(self, step: SearchStep) -> Tensor | None:
@@ -128,3 +129,8 @@ class RenumberedObserver:
 def observing_interval(observer: StepObserver) -> int:
     """Return the number of steps after which an observer must be called."""
     return getattr(observer, "interval", 1)
+
+
+def is_optional(observer: StepObserver) -> bool:
+    """Return whether a search may leave out an observer."""
+    return getattr(observer, "is_optional", False)

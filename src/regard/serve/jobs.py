@@ -90,6 +90,8 @@ class BatchObserver:
         self.trees = {n: SearchTree(beam, alpha=0.0) for n in reported}
         self.outputs = dict.fromkeys(reported, "")
         self.interval = 1 if self.trees else _CANCEL_INTERVAL
+        self.is_optional = not self.trees
+        """Texts that nobody watches may be decoded by an engine that shows no steps; it finishes even cancelled ones"""
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         sentences = step.sentences.tolist()

@@ -13,6 +13,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.encoder_only import EncoderOnly
 from regard.models.rnn import RnnDecoder
 from regard.pipelines.base import Pipeline
+from regard.pipelines.engine import TORCH, EngineChoice
 from regard.pipelines.load import pipeline_from_bundle
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -53,7 +54,7 @@ class Registry:
         self.models = {model.name: model for model in models}
 
     @classmethod
-    def open(cls, folders: Sequence[Path], device: str | None = None) -> "Registry":
+    def open(cls, folders: Sequence[Path], device: str | None = None, engine: str = TORCH) -> "Registry":
         """Load model directories. Each model has the name of its directory; `NAME=DIR` gives it another."""
         models: dict[str, ServedModel[Pipeline]] = {}
         for folder in folders:
@@ -65,7 +66,7 @@ class Registry:
                 raise UserError(f"'{name}' cannot name a model; write name={path} with letters, digits, dot, dash")
             if name in models:
                 raise UserError(f"two models are named '{name}'; write name=DIR to give one another name")
-            models[name] = _load(name, Path(path), device)
+            models[name] = _load(name, Path(path), device, engine)
         return cls(list(models.values()))
 
     def __iter__(self) -> Iterator[ServedModel[Pipeline]]:
@@ -76,8 +77,8 @@ class Registry:
         return [narrowed for model in self if (narrowed := model.narrow(kind)) is not None]
 
 
-def _load(name: str, folder: Path, device: str | None) -> ServedModel[Pipeline]:
+def _load(name: str, folder: Path, device: str | None, engine: str) -> ServedModel[Pipeline]:
     bundle = Bundle.load(folder)
     n_parameters = sum(p.numel() for p in bundle.model.parameters())
-    pipeline = pipeline_from_bundle(bundle, device)
+    pipeline = pipeline_from_bundle(bundle, device, EngineChoice.parse(engine), folder)
     return ServedModel(name, pipeline, bundle.languages, n_parameters, bundle.examples)
