@@ -84,7 +84,7 @@ def compare(
             abs(ours - theirs)
             for source, target in zip(sources, expected, strict=True)
             for ours, theirs in zip(
-                _log_probs(bundle, source, target, exported.suppresses_specials),
+                forced_log_probs(bundle, source, target, exported.suppresses_specials),
                 exported.log_probs(source, target),
                 strict=True,
             )
@@ -111,7 +111,10 @@ def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int], max_le
 
 
 @torch.inference_mode()
-def _log_probs(bundle: Bundle, source: Sequence[int], target: Sequence[int], suppress_specials: bool) -> list[float]:
+def forced_log_probs(
+    bundle: Bundle, source: Sequence[int], target: Sequence[int], suppress_specials: bool
+) -> list[float]:
+    """Return the log-probability of each target token, and of EOS after them, in the original model."""
     batch = _batch(source, target)
     logits = bundle.model(batch).float()
     if suppress_specials:
