@@ -73,11 +73,14 @@ LANGUAGE_MODELS: dict[str, Options] = {
 SHAPES = {**TRANSLATORS, **LANGUAGE_MODELS}
 
 
-def bundle_of(shape: str, vocab_size: int = VOCAB, tokenizer: Tokenizer | None = None) -> Bundle:
-    """Make an untrained model of that shape whose next-token probabilities are far from uniform."""
-    target = tokenizer or _tokenizer(vocab_size)
-    source = _tokenizer(vocab_size + 5) if shape == SEPARATE else target
-    config = models.parse_config(SHAPES[shape])
+def bundle_of(shape: str, tokenizer: Tokenizer | None = None, **changed: object) -> Bundle:
+    """Make an untrained model of that shape whose next-token probabilities are far from uniform.
+
+    `changed` are options of the model that differ from those of the table.
+    """
+    target = tokenizer or _tokenizer(VOCAB)
+    source = _tokenizer(VOCAB + 5) if shape == SEPARATE else target
+    config = models.parse_config({**SHAPES[shape], **changed})
     torch.manual_seed(0)
     model = models.build(config, target.size, source.size if shape == SEPARATE else None).eval()
     with torch.no_grad():
