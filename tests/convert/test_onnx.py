@@ -22,7 +22,7 @@ from tests.serve.models import STACK, save_toy, toy_captioner, toy_linear, toy_m
 
 def test_translator_equals_ours(tmp_path: Path) -> None:
     """Its README's program too."""
-    bundle = replace(bundle_of("ALiBi", sentencepiece(), n_layers=1), examples=("the witch sat",))
+    bundle = replace(bundle_of("ALiBi", sentencepiece(), n_layers=1), examples=('the "witch" sat',))
     bundle.save(tmp_path / "model", "toy")
     result = export(tmp_path / "model", tmp_path / "onnx", "onnx")
     assert result.checked is not None and result.checked.differences == ()
@@ -30,7 +30,7 @@ def test_translator_equals_ours(tmp_path: Path) -> None:
     _check_padded_batch(tmp_path / "onnx", bundle)
     program = (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8").split("```")[1].removeprefix("python\n")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "onnx", capture_output=True, encoding="utf-8")
-    [expected] = regard.load(tmp_path / "model", device="cpu").translate(["the witch sat"], beam=1, max_len=200)
+    [expected] = regard.load(tmp_path / "model", device="cpu").translate(['the "witch" sat'], beam=1, max_len=200)
     assert done.stdout.strip() == expected.text, done.stderr
 
 
