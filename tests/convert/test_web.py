@@ -19,6 +19,7 @@ from regard.convert.web_model import WebModel
 from regard.data.batch import collate_sources
 from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
@@ -68,6 +69,19 @@ def test_each_shape_equals_ours(shape: str, tmp_path: Path) -> None:
 def test_other_shapes_are_refused(shape: str) -> None:
     problem = WebFormat().problem(bundle_of(shape), ExportOptions())
     assert problem is not None and ("export it to onnx" in problem or "regard serve" in problem)
+
+
+@needs_node
+@pytest.mark.parametrize("lengths", [{"min_len": 5, "max_len": 6}, {"max_len": 2}])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_lengths_are_those_of_the_model(lengths: dict[str, int], beam: int, tmp_path: Path) -> None:
+    config = DecodeConfig(beam=beam, precision="fp32", **lengths)
+    bundle = replace(bundle_of("no positions"), decode=config)
+    model = written(bundle, tmp_path / "web")
+    translator = Translator(bundle.model, bundle.tokenizers, config, torch.device("cpu"))
+    texts = bundle.tokenizers.src.decode(range(8, 14)), bundle.tokenizers.src.decode([9])
+    for text, expected in zip(texts, translator.translate(texts), strict=True):
+        assert model.call("translate", text=text, beam=beam) == expected.text
 
 
 @needs_node

@@ -127,6 +127,8 @@ def _config(bundle: Bundle) -> dict[str, Any]:
         "never_generated": NEVER_GENERATED,
         "beam": decode.beam,
         "length_penalty": decode.length_penalty,
+        "min_len": decode.min_len,
+        "max_len": decode.max_len,
         "max_source": min(limit for limit in limits if limit is not None),
         "max_target": None if model.max_len is None else model.max_len - 1,
         **{side: _stack(config) for side, config in zip(("encoder", "decoder"), _stacks(bundle), strict=True)},
