@@ -63,14 +63,14 @@ def regard_search(args: argparse.Namespace, model: Any) -> Decode:
     return run
 
 
-def ctranslate2(args: argparse.Namespace, model: Any, threads: int) -> Decode:
+def ctranslate2(args: argparse.Namespace, model: Any, config: models.ModelConfig, threads: int) -> Decode:
     """Return a function (batch, beam) that decodes with CTranslate2 and the weights of our model."""
     from ctranslate2_model import ctranslate2_translator
 
-    translator = ctranslate2_translator(model, args.width // 64, args.vocab, threads)
+    translator = ctranslate2_translator(model, config, args.vocab, threads)
 
     def run(batch: Batch, beam: int) -> object:
-        sources = [[f"t{i}" for i in row if i > EOS] + [SPECIALS[EOS]] for row in batch.src.tolist()]
+        sources = [[f"t{i}" for i in row if i > EOS] for row in batch.src.tolist()]
         lengths = {"min_decoding_length": args.tokens, "max_decoding_length": args.tokens}
         return translator.translate_batch(sources, beam_size=beam, length_penalty=0.6, **lengths)
 
@@ -91,10 +91,11 @@ def make_system(name: str, args: argparse.Namespace) -> Decode:
         return hugging_face(args, args.device)
     options = {"d_model": args.width, "d_ff": 4 * args.width, "n_layers": args.layers, "n_heads": args.width // 64}
     torch.manual_seed(1)
-    model = models.build(options, vocab_size=args.vocab).to(args.device).eval()
+    config = models.parse_config(options)
+    model = models.build(config, vocab_size=args.vocab).to(args.device).eval()
     if name == "regard":
         return regard_search(args, model)
-    return ctranslate2(args, model, args.threads if name == "CTranslate2" else 1)
+    return ctranslate2(args, model, config, args.threads if name == "CTranslate2" else 1)
 
 
 _made: dict[str, Decode] = {}

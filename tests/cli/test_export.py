@@ -94,12 +94,16 @@ def test_mistakes_are_told_in_one_line(
     shutil.copytree(TRANSLATOR, damaged)
     (damaged / "model.safetensors").write_bytes(b"1234")
     ct2 = ("--to", "ctranslate2")
+    empty = damaged / "empty.txt"
+    empty.write_text("\n \n")
     for arguments, expected in (
         ((TRANSLATOR, out, "--to", "tflite"), "choose one of"),
         ((TRANSLATOR, out, *ct2, "--quantization", "int4"), "int4"),
         ((TRANSLATOR, out, *ct2, "--shortlist", 5), "--shortlist-from FILE"),
         ((TRANSLATOR, out, *ct2, "--check", "x.txt", "--no-check"), "contradict"),
         ((TRANSLATOR, out, *ct2, "--check", tmp_path / "missing.txt"), "missing.txt"),
+        ((TRANSLATOR, out, *ct2, "--check", empty), "check: there is no text"),
+        ((TRANSLATOR, out, *ct2, "--shortlist", 5, "--shortlist-from", empty), "shortlist: there is no text"),
         ((TRANSLATOR, damaged, *ct2), "exists already"),
         ((TRANSLATOR, tmp_path / "no" / "out", *ct2), "there is no folder"),
         ((damaged, out, *ct2), "model.safetensors"),

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from regard import models
 from regard.bundle import Bundle
+from regard.convert.export_check import forced_log_probs
+from regard.convert.export_format import ExportedModel
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import ListTokenizer, Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from tests.conftest import VOCAB
@@ -70,11 +73,14 @@ LANGUAGE_MODELS: dict[str, Options] = {
 SHAPES = {**TRANSLATORS, **LANGUAGE_MODELS}
 
 
-def bundle_of(shape: str, vocab_size: int = VOCAB, tokenizer: Tokenizer | None = None) -> Bundle:
-    """Make an untrained model of that shape whose next-token probabilities are far from uniform."""
-    target = tokenizer or _tokenizer(vocab_size)
-    source = _tokenizer(vocab_size + 5) if shape == SEPARATE else target
-    config = models.parse_config(SHAPES[shape])
+def bundle_of(shape: str, tokenizer: Tokenizer | None = None, **changed: object) -> Bundle:
+    """Make an untrained model of that shape whose next-token probabilities are far from uniform.
+
+    `changed` are options of the model that differ from those of the table.
+    """
+    target = tokenizer or _tokenizer(VOCAB)
+    source = _tokenizer(VOCAB + 5) if shape == SEPARATE else target
+    config = models.parse_config({**SHAPES[shape], **changed})
     torch.manual_seed(0)
     model = models.build(config, target.size, source.size if shape == SEPARATE else None).eval()
     with torch.no_grad():
@@ -83,6 +89,19 @@ def bundle_of(shape: str, vocab_size: int = VOCAB, tokenizer: Tokenizer | None =
         model.output.weight.mul_(4.0)
     bundle = Bundle(model, config, TokenizerPair(source, target), ("en", "fr"), DecodeConfig(max_source=50))
     return replace(bundle, task="text") if shape in LANGUAGE_MODELS else bundle
+
+
+def largest_forced_difference(bundle: Bundle, exported: ExportedModel) -> float:
+    """Largest difference of a log-probability for random targets, of which models are less certain than of their own"""
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for n_source, n_target in ((4, 9), (11, 5)):
+        source = [] if bundle.task == "text" else rng.integers(6, bundle.tokenizers.src.size, n_source).tolist()
+        target = rng.integers(6, bundle.tokenizers.tgt.size, n_target).tolist()
+        ours = forced_log_probs(bundle, source, target, exported.suppresses_specials)
+        theirs = exported.log_probs(source, target)
+        largest = max(largest, *(abs(one - other) for one, other in zip(ours, theirs, strict=True)))
+    return largest
 
 
 def sentencepiece() -> Tokenizer:

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,18 +10,24 @@ import pytest
 import torch
 
 from regard.bundle import Bundle
+from regard.convert import web_format
+from regard.convert.export import export
 from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions
 from regard.convert.web_format import WebFormat
 from regard.convert.web_model import WebModel
 from regard.data.batch import collate_sources
+from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from tests.convert.shapes import SHAPES, TRANSLATORS, bundle_of
 
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+
+STATIC = Path(web_format.__file__).with_name("web")
 
 REFUSED = {
     "score cosine, bilinear, additive or location",
@@ -61,7 +68,65 @@ def test_each_shape_equals_ours(shape: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", sorted(REFUSED))
 def test_other_shapes_are_refused(shape: str) -> None:
     problem = WebFormat().problem(bundle_of(shape), ExportOptions())
-    assert problem is not None and "export this model to onnx" in problem
+    assert problem is not None and ("export it to onnx" in problem or "regard serve" in problem)
+
+
+@needs_node
+@pytest.mark.parametrize("lengths", [{"min_len": 5, "max_len": 6}, {"max_len": 2}])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_lengths_are_those_of_the_model(lengths: dict[str, int], beam: int, tmp_path: Path) -> None:
+    config = DecodeConfig(beam=beam, precision="fp32", **lengths)
+    bundle = replace(bundle_of("no positions"), decode=config)
+    model = written(bundle, tmp_path / "web")
+    translator = Translator(bundle.model, bundle.tokenizers, config, torch.device("cpu"))
+    texts = bundle.tokenizers.src.decode(range(8, 14)), bundle.tokenizers.src.decode([9])
+    for text, expected in zip(texts, translator.translate(texts), strict=True):
+        assert model.call("translate", text=text, beam=beam) == expected.text
+
+
+@needs_node
+def test_int8_is_the_model_with_rounded_matrices(tmp_path: Path) -> None:
+    bundle = bundle_of("no positions")
+    WebFormat().write(bundle, tmp_path, ExportOptions(quantization="int8"))
+    with torch.no_grad():
+        for matrix in bundle.model.parameters():
+            if matrix.ndim == 2:
+                scale = matrix.abs().amax(1, keepdim=True) / 127
+                matrix.copy_((matrix / scale).round() * scale)
+    result = compare(bundle, WebModel(tmp_path), sample_inputs(bundle)[:4], max_len=12)
+    assert result.differences == () and result.max_log_prob_difference < 2e-5
+
+
+@needs_node
+def test_products_are_the_same_without_webassembly() -> None:
+    script = f"""
+    const {{ Matrices }} = await import("{(STATIC / "matrix.js").as_uri()}");
+    const WebAssembly = globalThis.WebAssembly;
+    for (const [n, nIn, nOut] of [[3, 8, 12], [2, 8, 10], [1, 7, 5], [140000, 4, 4]]) {{
+      const results = [WebAssembly, undefined].map((available) => {{
+        globalThis.WebAssembly = available;
+        const matrices = new Matrices(nIn * nOut);
+        const weight = matrices.allocate(nIn * nOut);
+        weight.forEach((_, i) => (weight[i] = Math.sin(i)));
+        const x = Float32Array.from({{ length: n * nIn }}, (_, i) => Math.cos(i));
+        return {{ fast: matrices.buffer !== null, y: matrices.linear(x, weight, undefined, nIn) }};
+      }});
+      const largest = results[0].y.reduce((max, value, i) => Math.max(max, Math.abs(value - results[1].y[i])), 0);
+      console.log(JSON.stringify([results[0].fast, results[1].fast, results[0].y.length === n * nOut, largest < 1e-5]));
+    }}"""
+    done = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[true,false,true,true]"] * 4, done.stderr
+
+
+def test_without_node_the_page_is_written_but_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle_of("no positions").save(tmp_path / "model", "toy")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    result = export(tmp_path / "model", tmp_path / "page", "web")
+    assert result.checked is None and "node is not installed" in result.verdict
+    assert "node is not installed" in (tmp_path / "page" / "README.md").read_text()
+    with pytest.raises(UserError, match="use float32 or int8"):
+        export(tmp_path / "model", tmp_path / "other", "web", quantization="float16")
+    assert not (tmp_path / "other").exists()
 
 
 CORPUS = [

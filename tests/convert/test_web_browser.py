@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import threading
-from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,8 +12,7 @@ import pytest
 
 import regard
 from regard.convert.export import export
-from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
-from tests.convert.shapes import bundle_of
+from tests.convert.shapes import bundle_of, sentencepiece
 from tests.serve.test_browser import CHROMIUM, MISSING, WEB
 
 TEXTS = [
@@ -38,9 +36,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 @pytest.mark.skipif(bool(MISSING), reason=f"missing: {', '.join(MISSING)}")
 def test_page_translates_with_the_network_cut(tmp_path: Path) -> None:
-    tokenizer = train_tokenizer(TEXTS, TokenizerConfig(vocab_size=320))
-    model = bundle_of("Transformer, pre-norm, sinusoidal (the default)", tokenizer.size)
-    replace(model, tokenizers=TokenizerPair(tokenizer, tokenizer)).save(tmp_path / "model", "toy")
+    bundle_of("no bias", sentencepiece()).save(tmp_path / "model", "toy")
     export(tmp_path / "model", tmp_path / "page", "web", check=False)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(tmp_path / "page")))
     threading.Thread(target=server.serve_forever, daemon=True).start()

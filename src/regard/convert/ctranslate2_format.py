@@ -8,10 +8,13 @@ from regard.convert.ctranslate2_model import CTranslate2Model, write_ctranslate2
 from regard.convert.ctranslate2_problem import ctranslate2_problem
 from regard.convert.ctranslate2_spec import vocabulary
 from regard.convert.ctranslate2_usage import usage
+from regard.convert.export_check import encode_inputs
 from regard.convert.export_format import ExportOptions
 from regard.convert.shortlist import write_shortlist
 from regard.models.decoder_only import DecoderOnly
-from regard.text.clean import clean
+from regard.models.encoder_decoder import EncoderDecoder
+
+_MAX_LEN = 256  # tokens of a translation that a shortlist is made from
 
 
 class CTranslate2Format:
@@ -56,7 +59,8 @@ def add_shortlist(bundle: Bundle, folder: Path, options: ExportOptions) -> str |
     """Write the requested shortlist into a CTranslate2 folder; return what its README says about it."""
     if not options.shortlist:
         return None
+    assert isinstance(bundle.model, EncoderDecoder)
     names = vocabulary(bundle.tokenizers.src)
-    encoded = bundle.tokenizers.src.encode([clean(text) for text in options.shortlist_texts])
-    sources = [[names[i] for i in ids] for ids in encoded if ids]
-    return write_shortlist(folder, sources, options.shortlist, bundle.tokenizers.joint)
+    sources = [[names[i] for i in ids] for ids in encode_inputs(bundle, options.shortlist_texts, "shortlist")]
+    max_len = min(_MAX_LEN, (bundle.model.max_len or _MAX_LEN + 1) - 1)
+    return write_shortlist(folder, sources, options.shortlist, max_len, bundle.tokenizers.joint)

@@ -97,7 +97,7 @@ def _fill(
     note = chosen.write(bundle, folder, options)
     checked, verdict = None, "not compared with the original"
     if check is not False:
-        inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check)
+        inputs = sample_inputs(bundle) if check is True else encode_inputs(bundle, check, "check")
         try:
             checked = compare(bundle, chosen.open(folder, bundle), inputs)
             verdict = checked.describe()

@@ -8,12 +8,14 @@ import torch
 from regard.bundle import Bundle
 from regard.convert.export_format import ExportedModel
 from regard.data.batch import Batch, forced_batch
+from regard.errors import UserError
 from regard.models.encoder_only import EncoderOnly
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
 from regard.text.vocab import NEVER_GENERATED, SPECIALS
 
 _N_RANDOM = 20
+_MAX_INPUT = 1024  # tokens
 _MAX_SHOWN = 10  # differences in a README
 _PROMPT = 8  # tokens of a text that a language model continues
 
@@ -59,12 +61,23 @@ def sample_inputs(bundle: Bundle) -> list[list[int]]:
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(3, 20, (_N_RANDOM,), generator=generator).tolist()
     rows = [torch.randint(len(SPECIALS), tokenizer.size, (n,), generator=generator).tolist() for n in lengths]
-    return [*encode_inputs(bundle, bundle.examples), *rows]
+    return _within_limit(bundle, [*bundle.tokenizers.src.encode([clean(text) for text in bundle.examples]), *rows])
 
 
-def encode_inputs(bundle: Bundle, texts: Iterable[str]) -> list[list[int]]:
-    """Return the ids of texts that are not empty."""
-    return [ids for ids in bundle.tokenizers.src.encode([clean(text) for text in texts]) if ids]
+def encode_inputs(bundle: Bundle, texts: Iterable[str], where: str) -> list[list[int]]:
+    """Return the ids of texts that are neither empty nor longer than the model can read; `where` is named in errors."""
+    inputs = _within_limit(bundle, bundle.tokenizers.src.encode([clean(text) for text in texts]))
+    if not inputs:
+        raise UserError(
+            f"{where}: there is no text that the model can read; give one that has lines of ordinary length"
+        )
+    return inputs
+
+
+def _within_limit(bundle: Bundle, inputs: Iterable[list[int]]) -> list[list[int]]:
+    limits = (_MAX_INPUT, bundle.decode.max_source, bundle.model.max_source_tokens)
+    most = min(limit for limit in limits if limit is not None)
+    return [ids for ids in inputs if 0 < len(ids) <= most]
 
 
 def compare(
@@ -84,7 +97,7 @@ def compare(
             abs(ours - theirs)
             for source, target in zip(sources, expected, strict=True)
             for ours, theirs in zip(
-                _log_probs(bundle, source, target, exported.suppresses_specials),
+                forced_log_probs(bundle, source, target, exported.suppresses_specials),
                 exported.log_probs(source, target),
                 strict=True,
             )
@@ -111,7 +124,10 @@ def _greedy(bundle: Bundle, source: Sequence[int], prefix: Sequence[int], max_le
 
 
 @torch.inference_mode()
-def _log_probs(bundle: Bundle, source: Sequence[int], target: Sequence[int], suppress_specials: bool) -> list[float]:
+def forced_log_probs(
+    bundle: Bundle, source: Sequence[int], target: Sequence[int], suppress_specials: bool
+) -> list[float]:
+    """Return the log-probability of each target token, and of EOS after them, in the original model."""
     batch = _batch(source, target)
     logits = bundle.model(batch).float()
     if suppress_specials:

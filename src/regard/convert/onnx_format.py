@@ -17,10 +17,11 @@ from regard.bundle import Bundle
 from regard.convert.export_format import ExportOptions
 from regard.convert.onnx_graphs import DecoderGraph, EncoderGraph
 from regard.convert.onnx_model import DECODER, ENCODER, OnnxModel
+from regard.convert.onnx_problem import onnx_problem
 from regard.convert.onnx_usage import usage
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.stack import StackDecoder, StackEncoder
+from regard.models.stack import StackDecoder
 from regard.nn.attention import SelfAttention
 from regard.nn.positions import SinusoidalPositions
 from regard.text.vocab import BOS, EOS, MASK, NEVER_GENERATED, PAD, SEP, UNK
@@ -42,13 +43,8 @@ class OnnxFormat:
     is_file: ClassVar[bool] = False
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
-        model = bundle.model
-        if not isinstance(model, EncoderDecoder | DecoderOnly):
-            return "ONNX export is for models that generate text: translators and language models"
-        if not isinstance(model.decoder, StackDecoder) or not model.decoder.reads_at_once:
-            return "its decoder is not a Transformer with softmax attention; ONNX export works for those"
-        if isinstance(model, EncoderDecoder) and not isinstance(model.encoder, StackEncoder):
-            return "its encoder is not a Transformer; ONNX export works for Transformers"
+        if problem := onnx_problem(bundle):
+            return problem
         if options.quantization not in (None, "float32", "int8"):
             return f"ONNX export has no {options.quantization}; use float32 or int8"
         if options.shortlist:

@@ -1,8 +1,10 @@
 """The part of an ONNX folder's README that shows how to run the model without regard."""
 
+import json
+
 from regard.bundle import Bundle
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.text.tokenizer import SentencePieceTokenizer
+from regard.text.tokenizer import ListTokenizer, SentencePieceTokenizer
 
 _CALLS = {
     True: """`encoder.onnx` reads the source tokens, ending in EOS, and returns what the decoder attends to: `source`.
@@ -46,7 +48,7 @@ def translate(text, max_len=200):
     return tgt.decode(output)
 
 
-print(translate("{example}"))
+print(translate({example}))
 ```
 """
 
@@ -75,7 +77,7 @@ def complete(text, max_len=100):
     return tokenizer.decode(output)
 
 
-print(complete("{example}"))
+print(complete({example}))
 ```
 """
 
@@ -86,14 +88,14 @@ def usage(bundle: Bundle) -> str:
     names = list(bundle.tokenizers.files())
     parts = [_CALLS[has_encoder] + _MORE]
     if isinstance(bundle.tokenizers.tgt, SentencePieceTokenizer) and (has_encoder or bundle.task == "text"):
-        example = bundle.examples[0] if bundle.examples else "a text"
+        example = json.dumps(bundle.examples[0] if bundle.examples else "a text", ensure_ascii=False)
         program = _TRANSLATE if has_encoder else _CONTINUE
         parts += [
             "With `pip install onnxruntime sentencepiece`:",
             program.format(src=names[0], tgt=names[-1], example=example),
         ]
+    elif isinstance(bundle.tokenizers.tgt, ListTokenizer):
+        parts.append("`tokenizer/` has the list of symbols; the first has the id after those of the special tokens.\n")
     else:
-        parts.append(
-            "`tokenizer/` has the list of symbols; the first of them has the id after those of the special tokens.\n"
-        )
+        parts.append("`tokenizer/` has the tokenizer as regard reads it; `.spm` files are SentencePiece models.\n")
     return "\n\n".join(parts)

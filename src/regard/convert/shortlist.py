@@ -23,18 +23,19 @@ class Translated:
     attention: list[list[float]]
 
 
-def write_shortlist(folder: Path, sources: Sequence[Sequence[str]], n: int, joint: bool) -> str:
+def write_shortlist(folder: Path, sources: Sequence[Sequence[str]], n: int, max_len: int, joint: bool) -> str:
     """Write `vmap.txt` into a CTranslate2 folder; return what its README says about it.
 
     A source token gets the n target tokens that attend to it most in the model's own translations of `sources` (lists
-    of tokens) and, if the vocabulary is joint, itself; the n most frequent target tokens are always allowed.
+    of tokens) and, if the vocabulary is joint, itself; the n most frequent target tokens are always allowed. A
+    translation has at most `max_len` tokens.
     """
     tests = sources[::_HELD_OUT][:_MOST_HELD_OUT]
     counted = [source for i, source in enumerate(sources) if i % _HELD_OUT or i >= _HELD_OUT * _MOST_HELD_OUT]
-    lines = _shortlist(_translate(folder, counted or tests), n, joint)
+    lines = _shortlist(_translate(folder, counted or tests, max_len), n, joint)
     (folder / VMAP).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-    full = [translated.target for translated in _translate(folder, tests)]
-    short = [translated.target for translated in _translate(folder, tests, use_vmap=True)]
+    full = [translated.target for translated in _translate(folder, tests, max_len)]
+    short = [translated.target for translated in _translate(folder, tests, max_len, use_vmap=True)]
     equal = sum(one == other for one, other in zip(full, short, strict=True))
     return (
         f"**Shortlist.** `{VMAP}` was made from the model's translations of {len(counted):,} texts, {n} target tokens "
@@ -43,10 +44,19 @@ def write_shortlist(folder: Path, sources: Sequence[Sequence[str]], n: int, join
     )
 
 
-def _translate(folder: Path, sources: Sequence[Sequence[str]], use_vmap: bool = False) -> list[Translated]:
+def _translate(
+    folder: Path, sources: Sequence[Sequence[str]], max_len: int, use_vmap: bool = False
+) -> list[Translated]:
     translator: Any = ctranslate2.Translator(str(folder), device="cpu")
-    options = {"beam_size": 1, "return_attention": True, "max_batch_size": _BATCH, "use_vmap": use_vmap}
-    results = translator.translate_batch([list(source) for source in sources], **options)
+    results = translator.translate_batch(
+        [list(source) for source in sources],
+        beam_size=1,
+        return_attention=True,
+        max_batch_size=_BATCH,
+        max_input_length=0,
+        max_decoding_length=max_len,
+        use_vmap=use_vmap,
+    )
     return [
         Translated(list(source), result.hypotheses[0], result.attention[0])
         for source, result in zip(sources, results, strict=True)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.bundle import Bundle
 from regard.convert.export_format import ExportOptions
+from regard.convert.onnx_problem import onnx_problem
 from regard.convert.web_model import WebModel
 from regard.convert.web_tokenizer import describe_tokenizer, tokenizer_problem
 from regard.models.encoder_decoder import EncoderDecoder
@@ -37,14 +38,8 @@ class WebFormat:
     is_file: ClassVar[bool] = False
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
-        if bundle.task != "translate" or not isinstance(bundle.model, EncoderDecoder):
-            return "the page is for translators with an encoder and a decoder; export this model to onnx"
-        for stack in _stacks(bundle):
-            if problem := _stack_problem(stack):
-                return f"{problem}; export this model to onnx"
-        for tokenizer in (bundle.tokenizers.src, bundle.tokenizers.tgt):
-            if problem := tokenizer_problem(tokenizer):
-                return f"{problem}; export this model to onnx"
+        if problem := _model_problem(bundle):
+            return f"{problem}; {'serve it with `regard serve`' if onnx_problem(bundle) else 'export it to onnx'}"
         if options.quantization not in (None, "float32", "int8"):
             return f"the page has no {options.quantization}; use float32 or int8"
         if options.shortlist:
@@ -68,6 +63,15 @@ class WebFormat:
 
 The page translates in the browser. It sends nothing anywhere and loads nothing from elsewhere.
 """
+
+
+def _model_problem(bundle: Bundle) -> str | None:
+    """Return why the page cannot run a model; None: it can."""
+    if bundle.task != "translate" or not isinstance(bundle.model, EncoderDecoder):
+        return "the page is for translators with an encoder and a decoder"
+    problems = [_stack_problem(stack) for stack in _stacks(bundle)]
+    problems += [tokenizer_problem(tokenizer) for tokenizer in (bundle.tokenizers.src, bundle.tokenizers.tgt)]
+    return next((problem for problem in problems if problem), None)
 
 
 def _stacks(bundle: Bundle) -> list[Any]:
@@ -123,6 +127,8 @@ def _config(bundle: Bundle) -> dict[str, Any]:
         "never_generated": NEVER_GENERATED,
         "beam": decode.beam,
         "length_penalty": decode.length_penalty,
+        "min_len": decode.min_len,
+        "max_len": decode.max_len,
         "max_source": min(limit for limit in limits if limit is not None),
         "max_target": None if model.max_len is None else model.max_len - 1,
         **{side: _stack(config) for side, config in zip(("encoder", "decoder"), _stacks(bundle), strict=True)},

@@ -82,3 +82,4 @@ input.addEventListener("keydown", (event) => {
 });
 search.addEventListener("change", () => input.value.trim() && translate());
 element("copy").addEventListener("click", copy);
+element("copy").hidden = !navigator.clipboard; // pages that are neither local nor encrypted may not copy

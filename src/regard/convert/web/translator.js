@@ -65,14 +65,17 @@ export class Translator {
     const ids = this.src.encode(clean(text));
     if (ids.length === 0) return "";
     if (ids.length > this.config.max_source) throw new TooLong(ids.length, this.config.max_source);
-    const decode = (options) => clean(this.tgt.decode(this.search(ids, beamWidth, options)));
-    return decode() || decode({ minLength: 1 }); // a text that is not empty should get a translation
+    const decode = (width, options) => clean(this.tgt.decode(this.search(ids, width, options)));
+    // A text that is not empty should get a translation.
+    return decode(beamWidth) || decode(Math.max(2, beamWidth), { minLength: Math.max(1, this.config.min_len) });
   }
 
   /** The ids of the translation of source ids */
   search(source, beamWidth, options = {}) {
-    const maxLength = Math.min(2 * (source.length + 1) + 10, this.config.max_target ?? Infinity);
-    const all = { ...this.config.special_ids, neverGenerated: this.config.never_generated, maxLength, ...options };
+    const { special_ids: ids, never_generated: neverGenerated, min_len: minLength, max_len: limit } = this.config;
+    const longest = Math.max(minLength, limit ?? 2 * (source.length + 1) + 10);
+    const maxLength = Math.min(longest, this.config.max_target ?? Infinity);
+    const all = { ...ids, neverGenerated, minLength, maxLength, ...options };
     if (beamWidth === 1) return greedy(this.model, source, all);
     return beam(this.model, source, { ...all, width: beamWidth, lengthPenalty: this.config.length_penalty });
   }
