@@ -13,6 +13,8 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
+NOISE = 0.3
+"""Standard deviation of what is added to the weights of small models; in wide ones, attention would be extreme"""
 TEXTS = (
     "the green witch arrived at the house",
     "a small dog runs through the garden and sleeps",
@@ -29,13 +31,13 @@ TARGETS = (
 )
 
 
-def shake(model: Any, seed: int = 0) -> Any:
+def shake(model: Any, noise: float, seed: int = 0) -> Any:
     """Change all weights and buffers of a model at random, biases and norms included."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             if tensor.requires_grad or "embed_positions" not in name:  # sinusoids stay
-                tensor.add_(0.3 * torch.randn(tensor.shape, generator=generator))
+                tensor.add_(noise * torch.randn(tensor.shape, generator=generator))
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.add_(torch.randn(model.final_logits_bias.shape, generator=generator))
     return model.eval()
@@ -66,7 +68,7 @@ def vocabulary(*tokens: list[str], pad_first: bool = False) -> dict[str, int]:
     return {token: i for i, token in enumerate(ordered)}
 
 
-def write_marian(folder: Path, layout: str = "shared", **options: Any) -> Any:
+def write_marian(folder: Path, layout: str = "shared", noise: float = NOISE, **options: Any) -> Any:
     """Write a Marian model. Layouts: shared, separate (vocabularies), multilingual (with language tags)."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -101,8 +103,8 @@ def write_marian(folder: Path, layout: str = "shared", **options: Any) -> Any:
         "share_encoder_decoder_embeddings": layout != "separate",
     }
     sizes = {"vocab_size": len(vocabularies[0]), "decoder_vocab_size": len(vocabularies[-1])}
-    config = MarianConfig(**sizes, **{**defaults, **options})
-    model = shake(MarianMTModel(config))
+    config = MarianConfig(**{**sizes, **defaults, **options})
+    model = shake(MarianMTModel(config), noise)
     model.generation_config.bad_words_ids = [[pad]]
     model.generation_config.num_beams = 4
     model.save_pretrained(folder)
@@ -162,21 +164,29 @@ def metaspace() -> Any:
     return tokenizer
 
 
-def write_gpt2(folder: Path) -> Any:
+def write_gpt2(folder: Path, noise: float = NOISE, **options: Any) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     folder.mkdir()
     tokenizer = byte_level()
     tokenizer.save(str(folder / "tokenizer.json"))
-    size = tokenizer.get_vocab_size() + 3  # some rows without a token
-    model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=size, n_positions=64, n_embd=16, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
-    )
-    shake(model).save_pretrained(folder)
+    defaults = {
+        "vocab_size": tokenizer.get_vocab_size() + 3,  # some rows without a token
+        "n_positions": 64,
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 4,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+    model = shake(GPT2LMHeadModel(GPT2Config(**{**defaults, **options})), noise)
+    model.save_pretrained(folder)
     return model
 
 
-def write_llama(folder: Path, tokenizer: Any, kind: str = "Llama", shards: bool = False, **options: Any) -> Any:
+def write_llama(
+    folder: Path, tokenizer: Any, kind: str = "Llama", shards: bool = False, noise: float = NOISE, **options: Any
+) -> Any:
     import transformers
 
     folder.mkdir()
@@ -192,12 +202,19 @@ def write_llama(folder: Path, tokenizer: Any, kind: str = "Llama", shards: bool 
         "vocab_size": tokenizer.get_vocab_size(),
     }
     config = getattr(transformers, f"{kind}Config")(**{**defaults, **ids, **options})
-    model = shake(getattr(transformers, f"{kind}ForCausalLM")(config))
+    model = shake(getattr(transformers, f"{kind}ForCausalLM")(config), noise)
     model.save_pretrained(folder, **({"max_shard_size": "20KB"} if shards else {}))
     return model
 
 
-def write_bert(folder: Path, lowercase: bool = True, as_text: bool = False, old_names: bool = False) -> Any:
+def write_bert(
+    folder: Path,
+    lowercase: bool = True,
+    as_text: bool = False,
+    old_names: bool = False,
+    noise: float = NOISE,
+    **options: Any,
+) -> Any:
     """Write a BERT model; `as_text` with vocab.txt instead of tokenizer.json, `old_names` with gamma and beta."""
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForMaskedLM
@@ -210,9 +227,16 @@ def write_bert(folder: Path, lowercase: bool = True, as_text: bool = False, old_
         (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lowercase}))
     else:
         tokenizer.save(str(folder / "tokenizer.json"))
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
-    model = BertForMaskedLM(BertConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=64, **sizes))
-    shake(model).save_pretrained(folder)
+    defaults = {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": tokenizer.get_vocab_size(),
+        "max_position_embeddings": 64,
+    }
+    model = BertForMaskedLM(BertConfig(**{**defaults, **options}))
+    shake(model, noise).save_pretrained(folder)
     if old_names:
         path = folder / "model.safetensors"
         names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}

@@ -70,7 +70,7 @@ def _read_vocabulary(folder: ModelFolder, name: str) -> dict[str, int]:
             token, _, value = line.rpartition(":")
             if not value.strip().isdecimal():
                 raise UserError(f"{folder.path / name}: line {number} is not a token and its id")
-            ids[_unquoted(token)] = int(value)
+            ids[_unquoted(token)] = int(value.strip())
     return ids
 
 

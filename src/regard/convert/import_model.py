@@ -8,6 +8,7 @@ import torch
 
 from regard import models
 from regard.bundle import Bundle
+from regard.bundle_files import CARD
 from regard.convert.import_bert import read_bert
 from regard.convert.import_language_model import read_gpt2, read_llama
 from regard.convert.import_marian_npz import read_marian_npz
@@ -30,6 +31,8 @@ _READERS: dict[str, Reader] = {
     **dict.fromkeys(("llama", "mistral", "qwen2"), read_llama),
 }
 """`model_type` in config.json → how such a model is read"""
+
+_MAX_CARD = 2**22
 
 _EXAMPLES = {
     "translate": 'translate {} --text "…"',
@@ -119,7 +122,11 @@ def _load(imported: ImportedModel) -> Bundle:
 
 def _card(folder: ModelFolder, imported: ImportedModel) -> str:
     languages = f", {imported.languages[0]} → {imported.languages[1]}" if imported.task == "translate" else ""
-    return f"""# {folder.path.resolve().name}
+    card = f"""# {folder.path.resolve().name}
 
 A {imported.title} model{languages}, imported into regard. Its license and training data are those of the original.
 """
+    if not folder.has(CARD):
+        return card
+    original = folder.read(CARD, limit=_MAX_CARD).decode("utf-8", "replace")
+    return f"{card}\n## The original model card\n\n{original}"

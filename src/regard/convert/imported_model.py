@@ -51,11 +51,11 @@ def decode_settings(folder: ModelFolder, max_source: int, is_own: bool = False) 
     """
     name = "generation_config.json"
     settings = folder.config(name) if folder.has(name) else JsonObject({}, name)
-    beam = settings.number("num_beams", 1)
+    beam = min(max(settings.number("num_beams", 1), 1), 100)
     factor = 1.0 if is_own else 1.25
     options = {
         "beam": beam,
-        "length_penalty": factor * settings.get("length_penalty", float, 1.0) if beam > 1 else 0.0,
+        "length_penalty": max(0.0, factor * settings.get("length_penalty", float, 1.0)) if beam > 1 else 0.0,
         "no_repeat_ngram": settings.number("no_repeat_ngram_size", 0),
         "max_source": max_source,
     }

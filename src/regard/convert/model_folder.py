@@ -86,7 +86,7 @@ class JsonObject:
                 raise UserError(f"{self.where}: '{key}' is missing")
             return default
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
+            value = float(value) if abs(value) < 2**63 else float("inf")  # which no option accepts
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise UserError(f"{self.where}: '{key}' is not of type {kind.__name__}")
         return value

@@ -52,8 +52,8 @@ class TokenizerJson:
             raise UserError(f"{where}: tokenizers of type {model.get('type')!r:.40} cannot be imported, only BPE")
         if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
             raise UserError(f"{where}: BPE with marks inside or at the end of words cannot be imported")
-        added = {str(token["content"]): _as_id(token["id"]) for token in tree.get("added_tokens") or ()}
-        ids = {**{str(token): _as_id(i) for token, i in model["vocab"].items()}, **added}
+        added = {str(token["content"]): as_id(token["id"]) for token in tree.get("added_tokens") or ()}
+        ids = {**{str(token): as_id(i) for token, i in model["vocab"].items()}, **added}
         options = _options(tree, ids.keys() - added.keys())
         if options is None:
             raise UserError(f"{where}: splits texts in a way that is not known here, so it cannot be imported")
@@ -68,7 +68,10 @@ class TokenizerJson:
                 f"{self.where}: has ids up to {max(self.ids.values())}, but the model has {size} embeddings"
             )
         unknown = self.ids.get(self.unknown) if self.unknown is not None else None
-        return IdMap.of(size, unk=unknown, **specials)
+        try:
+            return IdMap.of(size, unk=unknown, **specials)
+        except UserError as error:
+            raise UserError(f"{self.where}: {error}") from None
 
     def tokenizer(self, id_map: IdMap) -> BytePairTokenizer:
         """Return the tokenizer with our ids. Tokens that have become our special ones are not recognised in texts."""
@@ -144,7 +147,8 @@ def _steps(tree: Mapping[str, Any], key: str, inner: str) -> list[Any]:
     return list(step[inner]) if step["type"] == "Sequence" else [step]
 
 
-def _as_id(value: object) -> int:
+def as_id(value: object) -> int:
+    """Return a value that must be an id, or raise a ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
         raise ValueError
     return value

@@ -7,6 +7,7 @@ from typing import Any
 from regard.convert.id_map import IdMap
 from regard.convert.model_folder import ModelFolder
 from regard.convert.tokenizer_json import NAME as TOKENIZER_JSON
+from regard.convert.tokenizer_json import as_id
 from regard.errors import UserError
 from regard.text.wordpiece_tokenizer import CONTINUES, WordPieceOptions, WordPieceTokenizer
 
@@ -33,6 +34,8 @@ class WordPieceVocabulary:
         return vocabulary
 
     def id_map(self, size: int) -> IdMap:
+        if len(set(self.ids.values())) != len(self.ids):
+            raise UserError(f"{self.where}: two tokens have the same id")
         if max(self.ids.values()) >= size:
             raise UserError(f"{self.where}: has ids above {size - 1}, but the model has {size} embeddings")
         return IdMap.of(size, **{name: self.ids[token] for name, token in _SPECIALS.items()})
@@ -54,9 +57,7 @@ def _from_json(folder: ModelFolder) -> WordPieceVocabulary:
             raise UserError(f"{where}: a tokenizer of type {kinds[0]!r:.40} is not BERT's, so it cannot be imported")
         if model.get("continuing_subword_prefix", CONTINUES) != CONTINUES:
             raise UserError(f"{where}: pieces inside of words do not start with {CONTINUES}")
-        ids = {str(token): int(i) for token, i in model["vocab"].items()}
-        if min(ids.values(), default=-1) < 0:
-            raise ValueError
+        ids = {str(token): as_id(i) for token, i in model["vocab"].items()}
         return WordPieceVocabulary(ids, _options(normalizer, "lowercase", "handle_chinese_chars"), where)
     except UserError:
         raise

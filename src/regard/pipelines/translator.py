@@ -24,6 +24,7 @@ from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper, is_optional
 from regard.text.fitted_text import FittedText
+from regard.text.marian_tokenizer import MarianTokenizer
 from regard.text.seen_words import SeenWords
 from regard.text.sentences import SplitText
 from regard.text.tokenizer import TokenizerPair
@@ -115,7 +116,12 @@ class Translator(TextEmbedder):
         ]
 
     def split(self, text: str) -> SplitText:
-        """Split a text into sentences by the rules of the source language."""
+        """Split a text into sentences by the rules of the source language.
+
+        A text that starts with a tag of the target language stays whole: the tag would be missing in later sentences.
+        """
+        if isinstance(self.src_tokenizer, MarianTokenizer) and self.src_tokenizer.split_tag(text)[0]:
+            return SplitText.whole(text)
         return SplitText.of(text, self.languages[0])
 
     def _translate_split(
