@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import onnxruntime
+import onnxscript  # noqa: F401  # which torch.onnx loads later; it is missed here, with a clear message
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
