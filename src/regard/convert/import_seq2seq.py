@@ -115,7 +115,7 @@ def _has_bias(files: TensorFiles, id_map: IdMap) -> bool:
 
 def _model_config(config: JsonObject, norm: str, positions: dict[str, str], outer: dict[str, Any]) -> ModelConfig:
     """Return the options of our model: those of `transformer` if encoder and decoder have the same widths."""
-    encoder, decoder = ({**_stack_options(config, side), "norm": norm, "positions": positions[side]} for side in _STACK)
+    encoder, decoder = ({**_stack_options(config, side, positions[side]), "norm": norm} for side in _STACK)
     n_encoder, n_decoder = config.number("encoder_layers"), config.number("decoder_layers")
     if encoder == decoder:
         tree = {**encoder, "n_layers": n_encoder, "n_decoder_layers": n_decoder, **outer}
@@ -125,8 +125,12 @@ def _model_config(config: JsonObject, norm: str, positions: dict[str, str], oute
     return models.parse_config(tree, where=config.where)
 
 
-def _stack_options(config: JsonObject, side: str) -> dict[str, Any]:
+def _stack_options(config: JsonObject, side: str, positions: str) -> dict[str, Any]:
+    # Sinusoids have no limit.
+    limit = {"max_len": config.number("max_position_embeddings")} if positions == "learned" else {}
     return {
+        **limit,
+        "positions": positions,
         "kind": "transformer",
         "d_model": config.number("d_model"),
         "n_heads": config.number(f"{side}_attention_heads"),
@@ -136,7 +140,6 @@ def _stack_options(config: JsonObject, side: str) -> dict[str, Any]:
         "norm_eps": config.optional("layer_norm_eps", float),
         "activation": ACTIVATIONS[config.text("activation_function")],
         "scale_embedding": config.flag("scale_embedding"),
-        "max_len": config.number("max_position_embeddings", 1024),
     }
 
 

@@ -70,7 +70,7 @@ class WordPieceTokenizer:
 
     def _token(self, i: int) -> str:
         symbol = self._symbols[i]
-        if i == self._start or (i < len(SPECIALS) and i != UNK):
+        if i < len(SPECIALS) and i != UNK:
             return symbol
         return symbol.removeprefix(CONTINUES) if symbol.startswith(CONTINUES) else WORD_START + symbol
 
