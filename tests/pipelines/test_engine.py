@@ -71,11 +71,23 @@ def test_the_n_best_are_sorted_by_our_score(engines: tuple[Translator, Translato
 
 @pytest.mark.parametrize(
     "options",
-    [{"min_len": 3}, {"no_repeat_ngram": 2}, {"max_len": 2}, {"n_best": 2, "sampling": {"seed": 3}}],
+    [
+        {"min_len": 3},
+        {"no_repeat_ngram": 2},
+        {"max_len": 2},
+        {"max_len": 500},  # more than there are positions
+        {"n_best": 2, "sampling": {"seed": 3}},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_what_it_cannot_do_goes_to_pytorch(engines: tuple[Translator, Translator], options: dict[str, object]) -> None:
     ours, theirs = (each.translate(TEXTS, beam=2, **options) for each in engines)  # type: ignore[arg-type]
+    assert outputs(ours) == outputs(theirs)
+
+
+def test_sources_longer_than_the_positions_go_to_pytorch(engines: tuple[Translator, Translator]) -> None:
+    texts = ["a b c d " * 60, "a b"]
+    ours, theirs = (each.translate(texts, beam=1, max_source=400, max_len=20) for each in engines)
     assert outputs(ours) == outputs(theirs)
 
 

@@ -12,7 +12,7 @@ from regard import __version__
 from regard.bundle import Bundle
 from regard.bundle_files import read_files
 from regard.convert.ctranslate2_model import quiet, write_ctranslate2
-from regard.convert.ctranslate2_spec import vocabulary
+from regard.convert.ctranslate2_spec import position_count, vocabulary
 from regard.convert.export_format import Quantization
 from regard.errors import UserError
 from regard.files import cache_folder, new_folder, remove_leftovers
@@ -44,6 +44,7 @@ class CTranslate2Engine:
         assert isinstance(bundle.model, EncoderDecoder)
         self._n_threads = n_threads
         self._max_len = bundle.model.max_len
+        self._n_positions = position_count(bundle)
         self._source_tokens = vocabulary(bundle.tokenizers.src)
         self._ids = {token: i for i, token in enumerate(vocabulary(bundle.tokenizers.tgt))}
 
@@ -55,17 +56,19 @@ class CTranslate2Engine:
     def decode(self, sources: Sequence[Sequence[int]], config: DecodeConfig) -> dict[int, list[Hypothesis]]:
         """Return the n_best hypotheses by the number of the source, best first.
 
-        Empty sources are left out, and those with a hypothesis as long as is allowed: our search ends it properly.
+        Left out are empty sources, those with more tokens than the model has positions, and those with a hypothesis as
+        long as is allowed, which our search ends properly.
         """
-        rows = sorted((i for i, source in enumerate(sources) if source), key=lambda i: -len(sources[i]))
+        limits = self._length_limits(sources, config)
+        rows = [i for i, source in enumerate(sources) if source and max(len(source), limits[i]) < self._n_positions]
+        rows.sort(key=lambda i: -len(sources[i]))
         decoded: dict[int, list[Hypothesis]] = {}
         for start in range(0, len(rows), _BATCH * self._n_threads):
             part = rows[start : start + _BATCH * self._n_threads]
-            limits = self._length_limits([sources[i] for i in part], config)
-            results = self._run([sources[i] for i in part], config, max(limits))
-            for i, limit, result in zip(part, limits, results, strict=True):
+            results = self._run([sources[i] for i in part], config, max(limits[i] for i in part))
+            for i, result in zip(part, results, strict=True):
                 hypotheses = self._hypotheses(result, config)
-                if all(len(hypothesis.ids) < limit for hypothesis in hypotheses):
+                if all(len(hypothesis.ids) < limits[i] for hypothesis in hypotheses):
                     decoded[i] = hypotheses[: config.n_best]
         return decoded
 

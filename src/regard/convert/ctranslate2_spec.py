@@ -39,8 +39,7 @@ def ctranslate2_spec(bundle: Bundle, quantization: Quantization = "float32") -> 
     """Return the model in CTranslate2's form, ready for `save`. `ctranslate2_problem` says whether it can be made."""
     model = bundle.model
     assert isinstance(model, EncoderDecoder | DecoderOnly) and isinstance(model.decoder, StackDecoder)
-    # The longest output that our search allows; a decoder-only model reads the source before it.
-    n_positions = (2 if isinstance(model, EncoderDecoder) else 3) * bundle.decode.max_source + 14
+    n_positions = position_count(bundle)
     decoder = _decoder(model.decoder, model.output, bundle.alignment, n_positions)
     if isinstance(model, EncoderDecoder):
         assert isinstance(model.encoder, StackEncoder)
@@ -57,6 +56,15 @@ def ctranslate2_spec(bundle: Bundle, quantization: Quantization = "float32") -> 
     spec.validate()
     spec.optimize(quantization)
     return spec
+
+
+def position_count(bundle: Bundle) -> int:
+    """Return the length of the tables of positions: the longest output that our search allows, if it is not too long.
+
+    A decoder-only model reads the source before its output.
+    """
+    n = (2 if isinstance(bundle.model, EncoderDecoder) else 3) * bundle.decode.max_source + 14
+    return min(n, _MAX_TABLE // bundle.model.d_model)
 
 
 def vocabulary(tokenizer: Tokenizer) -> list[str]:
@@ -149,7 +157,6 @@ def _activation(feedforward: nn.Module) -> common_spec.Activation:
 def _embed(spec: Any, tokens: common_spec.EmbeddingsSpec, embedding: Embedding, n_positions: int) -> None:
     """Write token and position vectors. CTranslate2 adds them; a matrix that joins them is multiplied into both."""
     table = embedding.tokens.weight
-    n_positions = min(n_positions, _MAX_TABLE // table.shape[1])
     match embedding.positions:
         case SinusoidalPositions() as sinusoidal:
             positions = sinusoidal(n_positions)
