@@ -2,9 +2,9 @@
 
     python -m bench.engines DIR SOURCES
 
-DIR is a model directory, SOURCES a file of sentences. The table has the time of the first sentence and of the first 32,
-by greedy search and with beam 5, and that of PyTorch divided by it; the last line the time that `regard translate` takes
-from its start to the translation of one sentence.
+DIR is a model directory, SOURCES a file of sentences. The table has the time of the first sentence and of the first
+32, by greedy search and with beam 5, and that of PyTorch divided by it; the last line the time that `regard translate`
+takes from its start to the translation of one sentence.
 """
 
 import statistics

@@ -11,6 +11,8 @@ from regard.threads import limit_spinning
 
 if TYPE_CHECKING:
     from regard import models
+    from regard.convert.export import export
+    from regard.convert.import_model import import_model
     from regard.data.builtin.datasets import DatasetOptions, write_dataset
     from regard.explain.topics import explain_topic
     from regard.labs import run_lab
@@ -40,6 +42,8 @@ __all__ = [
     "attend",
     "draw_attention",
     "explain_topic",
+    "export",
+    "import_model",
     "load",
     "load_recipe",
     "models",
@@ -50,6 +54,8 @@ __all__ = [
 
 _MODULES = {
     "load": "regard.pipelines.load",
+    "export": "regard.convert.export",
+    "import_model": "regard.convert.import_model",
     "Translator": "regard.pipelines.translator",
     "Generator": "regard.pipelines.generator",
     "Classifier": "regard.pipelines.classifier",
