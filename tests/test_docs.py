@@ -43,6 +43,7 @@ def example_names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     save_image(np.random.default_rng(0).integers(0, 256, (16, 16, 3)).astype(np.uint8), folder / "image.png")
     return {
         "regard": regard,
+        "new_dir": folder,
         "translator_dir": untrained(folder / "translator", "translate", stack, letters, letters),
         "generator_dir": untrained(
             folder / "generator", "text", {"kind": "decoder", "decoder": stack}, letters, letters

@@ -67,6 +67,10 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
     """Write the model in `folder`, of another program, as a model directory to `out`, which must not exist.
 
     Nothing is left at `out` if the import fails.
+
+    >>> _ = regard.export(translator_dir, new_dir / "transformers", "hf")
+    >>> regard.import_model(new_dir / "transformers", new_dir / "again", ("en", "fr")).task
+    'translate'
     """
     out = Path(out)
     if out.exists():
