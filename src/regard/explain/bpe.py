@@ -37,7 +37,7 @@ def explain_bpe() -> Explanation:
 def explain_bpe_on_model(model_input: ModelInput) -> Explanation:
     ids, tokenizer = model_input.input_ids, model_input.pipeline.src_tokenizer
     if not isinstance(tokenizer, SentencePieceTokenizer):
-        raise UserError("the tokenizer of this model has no merges: its tokens are whole words, characters or bytes")
+        raise UserError("the tokenizer of this model is not BPE of SentencePiece, whose merges this topic shows")
     words = clean(model_input.text or "").split()
     segmenter = BpeSegmenter(tokenizer)
     if any(segmenter.segment(word) != _encode_word(tokenizer, word) for word in words):
