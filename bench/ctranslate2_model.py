@@ -15,7 +15,7 @@ def ctranslate2_translator(model: models.Model, config: models.ModelConfig, voca
     """Return a ctranslate2.Translator with the weights of a Transformer; the token of id 7 is `t7`."""
     import ctranslate2
 
-    from regard.convert.ctranslate2_model import write_ctranslate2
+    from regard.convert.ctranslate2.model import write_ctranslate2
 
     tokenizer = ListTokenizer("label", [f"t{i}" for i in range(len(SPECIALS), vocab)])
     bundle = Bundle(model, config, TokenizerPair(tokenizer, tokenizer), NO_LANGUAGES, DecodeConfig())

@@ -20,7 +20,7 @@ from tests.convert import foreign_models as foreign
 from regard.bundle import Bundle
 from regard.convert.id_map import IdMap
 from regard.convert.import_model import import_model, read_model
-from regard.convert.model_folder import ModelFolder
+from regard.convert.imports.model_folder import ModelFolder
 from regard.data.batch import Batch, forced_batch
 from regard.search.decode import DecodeConfig, decode
 from regard.text.vocab import BOS, EOS, MASK

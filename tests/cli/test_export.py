@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import regard as library
-from regard.convert.ctranslate2_format import CTranslate2Format
+from regard.convert.ctranslate2.format import CTranslate2Format
 from regard.convert.export import export
 from regard.convert.export_check import ExportCheck
 from regard.errors import UserError
@@ -113,7 +113,7 @@ def test_mistakes_are_told_in_one_line(
     ):
         assert expected in error_line("export", *arguments)
         assert not out.exists() and sorted(path.name for path in tmp_path.iterdir()) == ["damaged"]
-    monkeypatch.delitem(sys.modules, "regard.convert.ctranslate2_format", raising=False)
-    monkeypatch.delitem(sys.modules, "regard.convert.ctranslate2_model", raising=False)
+    monkeypatch.delitem(sys.modules, "regard.convert.ctranslate2.format", raising=False)
+    monkeypatch.delitem(sys.modules, "regard.convert.ctranslate2.model", raising=False)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert "pip install 'regard[export]'" in error_line("export", TRANSLATOR, out, *ct2)

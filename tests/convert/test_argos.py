@@ -10,9 +10,9 @@ import onnxruntime
 import pytest
 
 from regard.bundle import NO_LANGUAGES
-from regard.convert.argos_format import ArgosFormat
-from regard.convert.argos_splitter import argos_splitter
-from regard.convert.ctranslate2_model import CTranslate2Model
+from regard.convert.argos.format import ArgosFormat
+from regard.convert.argos.splitter import argos_splitter
+from regard.convert.ctranslate2.model import CTranslate2Model
 from regard.convert.export import export
 from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions
@@ -50,7 +50,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def fail(*_: object) -> None:
         raise UserError("full")
 
-    monkeypatch.setattr("regard.convert.argos_format.argos_splitter", fail)
+    monkeypatch.setattr("regard.convert.argos.format.argos_splitter", fail)
     with pytest.raises(UserError, match="full"):
         export(tmp_path / "ours", tmp_path / "out.argosmodel", "argos")
     assert [path.name for path in tmp_path.iterdir()] == ["ours"]

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from regard.alignment.from_attention import Aligner
-from regard.convert.ctranslate2_format import CTranslate2Format
-from regard.convert.ctranslate2_model import CTranslate2Model, write_ctranslate2
-from regard.convert.ctranslate2_problem import ctranslate2_problem
-from regard.convert.ctranslate2_spec import vocabulary
+from regard.convert.ctranslate2.format import CTranslate2Format
+from regard.convert.ctranslate2.model import CTranslate2Model, write_ctranslate2
+from regard.convert.ctranslate2.problem import ctranslate2_problem
+from regard.convert.ctranslate2.spec import vocabulary
 from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions, Quantization
 from regard.data.batch import collate_sources, forced_batch

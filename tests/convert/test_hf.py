@@ -16,16 +16,16 @@ import yaml
 from regard import models
 from regard.bundle import Bundle
 from regard.cli import main
-from regard.convert.ctranslate2_problem import ctranslate2_problem
+from regard.convert.ctranslate2.problem import ctranslate2_problem
 from regard.convert.export import export
 from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions
-from regard.convert.hf_format import HfFormat
-from regard.convert.hf_model import TransformersModel
-from regard.convert.hf_shape import shape_problem
-from regard.convert.hf_tokenizer import make_tokenizer, tokenizer_problem
+from regard.convert.hf.format import HfFormat
+from regard.convert.hf.model import TransformersModel
+from regard.convert.hf.shape import shape_problem
+from regard.convert.hf.tokenizer import make_tokenizer, tokenizer_problem
 from regard.convert.import_model import import_model
-from regard.convert.onnx_format import OnnxFormat
+from regard.convert.onnx.format import OnnxFormat
 from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.search.decode import DecodeConfig, decode

@@ -13,10 +13,10 @@ from tokenizers import Tokenizer
 import regard
 from regard.bundle import Bundle
 from regard.convert.export_format import ExportOptions
-from regard.convert.hf_format import HfFormat
+from regard.convert.hf.format import HfFormat
 from regard.convert.id_map import IdMap
 from regard.convert.import_model import import_model, read_model
-from regard.convert.model_folder import ModelFolder
+from regard.convert.imports.model_folder import ModelFolder
 from regard.data.batch import Batch, forced_batch
 from regard.models.decoder_only import DecoderOnly
 from regard.search.decode import DecodeConfig, decode

@@ -16,8 +16,8 @@ from torch import nn
 import regard
 from regard.bundle import Bundle
 from regard.convert.export import export
-from regard.convert.onnx_graphs import DecoderGraph, EncoderGraph
-from regard.convert.onnx_problem import onnx_problem
+from regard.convert.onnx.graphs import DecoderGraph, EncoderGraph
+from regard.convert.onnx.problem import onnx_problem
 from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.models.decoder_only import DecoderOnly

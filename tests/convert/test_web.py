@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from regard.bundle import Bundle
-from regard.convert import web_format
 from regard.convert.export import export
 from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions
-from regard.convert.web_format import WebFormat
-from regard.convert.web_model import WebModel
+from regard.convert.web import format as web_format
+from regard.convert.web.format import WebFormat
+from regard.convert.web.model import WebModel
 from regard.data.batch import collate_sources
 from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
@@ -27,7 +27,7 @@ from tests.convert.shapes import SHAPES, TRANSLATORS, bundle_of
 
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 
-STATIC = Path(web_format.__file__).with_name("web")
+STATIC = Path(web_format.__file__).with_name("static")
 
 REFUSED = {
     "score cosine, bilinear, additive or location",

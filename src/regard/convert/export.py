@@ -15,11 +15,11 @@ from regard.errors import UserError
 from regard.files import new_file, new_folder
 
 _FORMATS: dict[str, tuple[str, str]] = {
-    "onnx": ("regard.convert.onnx_format", "OnnxFormat"),
-    "web": ("regard.convert.web_format", "WebFormat"),
-    "ctranslate2": ("regard.convert.ctranslate2_format", "CTranslate2Format"),
-    "argos": ("regard.convert.argos_format", "ArgosFormat"),
-    "hf": ("regard.convert.hf_format", "HfFormat"),
+    "onnx": ("regard.convert.onnx.format", "OnnxFormat"),
+    "web": ("regard.convert.web.format", "WebFormat"),
+    "ctranslate2": ("regard.convert.ctranslate2.format", "CTranslate2Format"),
+    "argos": ("regard.convert.argos.format", "ArgosFormat"),
+    "hf": ("regard.convert.hf.format", "HfFormat"),
 }
 """Name → module and class"""
 

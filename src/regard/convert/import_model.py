@@ -9,13 +9,13 @@ import torch
 from regard import models
 from regard.bundle import Bundle
 from regard.bundle_files import CARD
-from regard.convert.import_bert import read_bert
-from regard.convert.import_language_model import read_gpt2, read_llama
-from regard.convert.import_marian_npz import read_marian_npz
-from regard.convert.import_seq2seq import read_marian, read_pegasus
-from regard.convert.imported_model import ImportedModel
-from regard.convert.model_folder import JsonObject, ModelFolder
-from regard.convert.tensor_files import WeightReader
+from regard.convert.imports.bert import read_bert
+from regard.convert.imports.imported_model import ImportedModel
+from regard.convert.imports.language_model import read_gpt2, read_llama
+from regard.convert.imports.marian import read_marian_npz
+from regard.convert.imports.model_folder import JsonObject, ModelFolder
+from regard.convert.imports.seq2seq import read_marian, read_pegasus
+from regard.convert.imports.tensor_files import WeightReader
 from regard.errors import UserError
 from regard.files import new_folder
 from regard.memory import OutOfMemoryCaught

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.convert.tensor_files import TensorFiles
+from regard.convert.imports.tensor_files import TensorFiles
 from regard.nn.positions import sinusoid
 
 PositionLayout = Literal["split", "alternating", "learned"]

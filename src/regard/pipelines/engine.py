@@ -9,7 +9,7 @@ from typing import Protocol, cast, get_args
 import torch
 
 from regard.bundle import Bundle
-from regard.convert.ctranslate2_problem import ctranslate2_problem
+from regard.convert.ctranslate2.problem import ctranslate2_problem
 from regard.convert.export_format import Quantization
 from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
@@ -57,7 +57,7 @@ class EngineChoice:
             if self.name == AUTO:
                 return None
             raise UserError(f"--engine ctranslate2: {problem}; leave --engine out, or use auto")
-        from regard.convert.ctranslate2_engine import CTranslate2Engine, engine_folder
+        from regard.convert.ctranslate2.engine import CTranslate2Engine, engine_folder
 
         return CTranslate2Engine(engine_folder(folder, bundle, self.quantization), bundle, threads_to_use())
 

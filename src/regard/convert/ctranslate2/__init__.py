@@ -1,0 +1,1 @@
+"""Export to CTranslate2, and decoding with it."""

@@ -1,0 +1,134 @@
+"""Search with CTranslate2 in the place of ours: the same sources in, the same hypotheses out."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import ctranslate2
+import torch
+
+from regard import __version__
+from regard.bundle import Bundle
+from regard.bundle_files import read_files
+from regard.convert.ctranslate2.model import quiet, write_ctranslate2
+from regard.convert.ctranslate2.spec import position_count, vocabulary
+from regard.convert.export_format import Quantization
+from regard.errors import UserError
+from regard.files import cache_folder, new_folder, remove_leftovers
+from regard.manifest import MANIFEST, read_regular
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.search.decode import DecodeConfig, length_limits
+from regard.search.length_penalty import normalise_score
+from regard.search.protocols import Hypothesis
+
+_FOLDER = ".engines"
+"""In a model directory: the models that were made from it"""
+_LAYOUT = 1  # changes when `write_ctranslate2` writes another model from the same bundle
+_BATCH = 32  # sentences
+_PENALTY_RATIO = 0.75
+"""CTranslate2 divides by length^α, we by ((5 + length) / 6)^α. Their ratio of growth is 0.75 at 15 tokens."""
+
+
+class CTranslate2Engine:
+    """Decodes on the CPU, one sentence or batch per thread."""
+
+    def __init__(self, folder: Path, bundle: Bundle, n_threads: int) -> None:
+        try:
+            with quiet():
+                self._runner = ctranslate2.Translator(
+                    str(folder), device="cpu", inter_threads=n_threads, intra_threads=1
+                )
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"{folder}: CTranslate2 cannot load it ({error}); delete it, and try again") from None
+        assert isinstance(bundle.model, EncoderDecoder)
+        self._n_threads = n_threads
+        self._max_len = bundle.model.max_len
+        self._n_positions = position_count(bundle)
+        self._source_tokens = vocabulary(bundle.tokenizers.src)
+        self._ids = {token: i for i, token in enumerate(vocabulary(bundle.tokenizers.tgt))}
+
+    def can_decode(self, config: DecodeConfig) -> bool:
+        """Whether CTranslate2 gives the same hypotheses and scores with these options"""
+        constrained = config.sampling is not None or config.no_repeat_ngram or config.min_len
+        return not constrained and config.precision != "bf16"
+
+    def decode(self, sources: Sequence[Sequence[int]], config: DecodeConfig) -> dict[int, list[Hypothesis]]:
+        """Return the n_best hypotheses by the number of the source, best first.
+
+        Left out are empty sources, those with more tokens than the model has positions, and those with a hypothesis as
+        long as is allowed, which our search ends properly.
+        """
+        limits = self._length_limits(sources, config)
+        rows = [i for i, source in enumerate(sources) if source and max(len(source), limits[i]) < self._n_positions]
+        rows.sort(key=lambda i: -len(sources[i]))
+        decoded: dict[int, list[Hypothesis]] = {}
+        for start in range(0, len(rows), _BATCH * self._n_threads):
+            part = rows[start : start + _BATCH * self._n_threads]
+            results = self._run([sources[i] for i in part], config, max(limits[i] for i in part))
+            for i, result in zip(part, results, strict=True):
+                hypotheses = self._hypotheses(result, config)
+                if all(len(hypothesis.ids) < limits[i] for hypothesis in hypotheses):
+                    decoded[i] = hypotheses[: config.n_best]
+        return decoded
+
+    def _length_limits(self, sources: Sequence[Sequence[int]], config: DecodeConfig) -> list[int]:
+        """Return the length that each output may have."""
+        limits = length_limits(torch.tensor([len(source) + 1 for source in sources]), config)
+        return (limits if self._max_len is None else limits.clamp(max=self._max_len - 1)).tolist()
+
+    def _run(
+        self, sources: Sequence[Sequence[int]], config: DecodeConfig, limit: int
+    ) -> "list[ctranslate2.TranslationResult]":
+        return self._runner.translate_batch(
+            [[self._source_tokens[i] for i in source] for source in sources],
+            beam_size=config.beam,
+            num_hypotheses=config.beam,
+            length_penalty=self._length_penalty(config),
+            min_decoding_length=0,
+            max_decoding_length=limit,
+            max_input_length=0,
+            max_batch_size=-(-len(sources) // self._n_threads),
+            return_scores=True,
+        )
+
+    def _hypotheses(self, result: "ctranslate2.TranslationResult", config: DecodeConfig) -> list[Hypothesis]:
+        """Return the hypotheses of one source, scored and sorted by our length penalty."""
+        hypotheses = []
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            n_tokens = len(tokens) + 1  # with EOS
+            log_prob = score * n_tokens ** self._length_penalty(config)
+            ids = tuple(self._ids[token] for token in tokens)
+            hypotheses.append(Hypothesis(ids, normalise_score(log_prob, n_tokens, config.length_penalty), log_prob))
+        return sorted(hypotheses, key=lambda h: -h.score)
+
+    def _length_penalty(self, config: DecodeConfig) -> float:
+        return 0.0 if config.beam == 1 else _PENALTY_RATIO * config.length_penalty
+
+
+def engine_folder(folder: Path, bundle: Bundle, quantization: Quantization) -> Path:
+    """Return the CTranslate2 form of a model directory, made at its first use and again when the model changes.
+
+    It lies in the model directory or, if that cannot be written, in the cache.
+    """
+    name = f"ctranslate2-{quantization}-{_content_key(folder)}"
+    homes = [folder / _FOLDER, cache_folder() / "engines"]
+    for home in homes:
+        if (home / name).is_dir():
+            return home / name
+    home = homes[0] if os.access(folder, os.W_OK) else homes[1]
+    home.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(home)
+    with new_folder(home / name) as temporary:
+        write_ctranslate2(bundle, temporary, quantization)
+    return home / name
+
+
+def _content_key(folder: Path) -> str:
+    """Return a hash of the files of a model directory and of what makes an engine from them."""
+    files = read_files(folder)
+    chosen = {MANIFEST: files[MANIFEST]} if MANIFEST in files else files  # the manifest has the hashes of the others
+    digest = hashlib.sha256(f"{_LAYOUT} {__version__} {ctranslate2.__version__}".encode())
+    for _, path in sorted(chosen.items()):
+        digest.update(read_regular(path))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Export to a page that translates in the browser."""
