@@ -20,7 +20,7 @@ from regard.pipelines.length_groups import LengthGroup, groups_by_length, split_
 from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
 from regard.pipelines.text_embedder import TextEmbedder
 from regard.pipelines.translation import Candidate, Translation
-from regard.search.decode import DecodeConfig, decode
+from regard.search.decode import DecodeConfig, decode, is_narrow
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper, is_optional
 from regard.text.fitted_text import FittedText
@@ -181,7 +181,8 @@ class Translator(TextEmbedder):
             renumbered = None if observer is None else RenumberedObserver(observer, torch.tensor(rows))
             return decode(model, batch, config, [forced[i] for i in rows] if forced else None, renumbered, n_slots)
 
-        n_threads = 1 if observer is not None or self.device.type != "cpu" else torch.get_num_threads()
+        alone = observer is not None or self.device.type != "cpu" or is_narrow(model)
+        n_threads = 1 if alone else torch.get_num_threads()
         groups = split_for_threads(list(groups_by_length(sources, config, self.device)), n_threads)
         results: dict[int, list[Hypothesis]] = {}
         for group, decoded in zip(groups, run_in_threads(decode_group, groups, n_threads), strict=True):

@@ -34,6 +34,7 @@ from regard.threads import one_thread, threads_wake_quickly
 _MEMORY_ADVICE = "use a smaller beam, a lower max_len or shorter texts"
 _MAX_LEN = 1_000_000  # tokens
 _FEW_HYPOTHESES = 16  # that one thread decodes faster than several, unless products are wide
+_NARROW = 128  # width of models whose products are so small that one thread is always faster on a CPU
 
 
 class DecodeConfig(Config):
@@ -113,9 +114,15 @@ def _search(
     sentences = Sentences(batch.src, constraints, limits, seeds, done)
     few = min(n_slots, batch.size) * rule.width <= _FEW_HYPOTHESES
     wide = getattr(model, "d_model", 0) >= MIN_PACKED_WIDTH
-    alone = batch.src.device.type == "cpu" and few and not (wide and threads_wake_quickly())
+    alone = is_narrow(model) or (few and not (wide and threads_wake_quickly()))
+    alone = alone and batch.src.device.type == "cpu"
     with captured_steps(model, batch.src.device) as capture, one_thread(alone):
         return Search(model, sentences, rule, n_slots, observer, capture).run()
+
+
+def is_narrow(model: Stepper[Any]) -> bool:
+    """Return whether the model's products are so small that one thread decodes fastest on a CPU."""
+    return getattr(model, "d_model", _NARROW + 1) <= _NARROW
 
 
 def search_rule(config: DecodeConfig) -> SearchRule:
