@@ -20,6 +20,7 @@ from regard.convert.export_format import ExportOptions, Quantization
 from regard.data.batch import collate_sources, forced_batch
 from regard.search.decode import DecodeConfig, decode
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer
+from regard.text.vocab import EOS
 from tests.convert.shapes import SEPARATE, SHAPES, bundle_of, largest_forced_difference, sentencepiece
 
 REFUSED = {
@@ -50,6 +51,16 @@ def test_the_exported_model_is_equal_or_refused(shape: str, tmp_path: Path) -> N
     assert checked.differences == ()
     assert checked.max_log_prob_difference < 1e-5
     assert largest_forced_difference(bundle, model) < 2e-5
+
+
+def test_outputs_of_the_check_have_positions_where_sources_are_short(tmp_path: Path) -> None:
+    bundle = replace(
+        bundle_of("Transformer, pre-norm, sinusoidal (the default)", max_len=8), decode=DecodeConfig(max_source=5)
+    )
+    with torch.no_grad():
+        bundle.model.output.weight[EOS] = 0.0
+    write_ctranslate2(bundle, tmp_path)
+    assert compare(bundle, CTranslate2Model(tmp_path, bundle), [[7, 8, 9]]).differences == ()
 
 
 @pytest.mark.parametrize("shape", ["grouped-query attention", "d_value other than d_head", SEPARATE])
@@ -85,7 +96,7 @@ def test_rounded_weights_stay_close(quantization: Quantization, tmp_path: Path) 
 @pytest.mark.parametrize("shape", ["Transformer, pre-norm, sinusoidal (the default)", "decoder-only translator"])
 def test_the_program_in_the_readme_translates(shape: str, tmp_path: Path) -> None:
     bundle = bundle_of(shape, tokenizer=sentencepiece())
-    bundle = replace(bundle, decode=DecodeConfig(beam=1), examples=("the red cat arrived",))
+    bundle = replace(bundle, decode=DecodeConfig(beam=1), examples=('the "red" cat\\n arrived',))
     CTranslate2Format().write(bundle, tmp_path, ExportOptions())
     [program] = re.findall(r"```python\n(.*?)```", CTranslate2Format().usage(bundle), re.DOTALL)
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)

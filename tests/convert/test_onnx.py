@@ -1,5 +1,6 @@
 """ONNX export equals the model. bench/export_shapes.py exports all shapes, which takes minutes."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,29 +18,45 @@ import regard
 from regard.bundle import Bundle
 from regard.convert.export import export
 from regard.convert.onnx.graphs import DecoderGraph, EncoderGraph
+from regard.convert.onnx.max_positions import max_positions
 from regard.convert.onnx.problem import onnx_problem
 from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.search.decode import DecodeConfig
 from regard.text.vocab import BOS, EOS, PAD
 from tests.convert.shapes import SHAPES, bundle_of, sentencepiece
 from tests.serve.models import toy_captioner, toy_linear, toy_models
 
+_N_POSITIONS = 20
+
 
 def test_translator_equals_ours(tmp_path: Path) -> None:
-    """Its README's program too."""
-    bundle = replace(bundle_of("ALiBi", sentencepiece(), n_layers=1), examples=('the "witch" sat',))
+    """Its README's program too. Outputs are longer than our table of positions, which ends at `max_len`."""
+    shape = "Transformer, pre-norm, sinusoidal (the default)"
+    bundle = replace(bundle_of(shape, sentencepiece(), n_layers=1, max_len=8), examples=('the "witch" sat',))
+    with torch.no_grad():
+        bundle.model.output.weight[EOS] = 0.0
     bundle.save(tmp_path / "model", "toy")
     result = export(tmp_path / "model", tmp_path / "onnx", "onnx")
     assert result.checked is not None and result.checked.differences == ()
     assert result.checked.max_log_prob_difference < 1e-5
+    assert json.loads((tmp_path / "onnx" / "config.json").read_text())["max_positions"]["decoder"] == 1024
     sessions = [onnxruntime.InferenceSession(tmp_path / "onnx" / f"{name}coder.onnx") for name in ("en", "de")]
     _check_padded_batch(bundle, *(partial(_run_session, session) for session in sessions))
     program = (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8").split("```")[1].removeprefix("python\n")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "onnx", capture_output=True, encoding="utf-8")
     [expected] = regard.load(tmp_path / "model", device="cpu").translate(['the "witch" sat'], beam=1, max_len=200)
     assert done.stdout.strip() == expected.text, done.stderr
+
+
+def test_the_limits_of_the_graphs_are_ours() -> None:
+    assert max_positions(bundle_of("learned positions")) == {"encoder": 64, "decoder": 64}
+    assert max_positions(bundle_of("ALiBi")) == {"encoder": None, "decoder": None}
+    bundle = bundle_of("decoder-only translator")
+    long = replace(bundle, decode=DecodeConfig(max_source=2000))
+    assert max_positions(long) == {"decoder": 3 * 2000 + 14}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -50,10 +67,11 @@ def test_graphs_equal_the_model_or_are_refused(shape: str) -> None:
     if onnx_problem(bundle) is not None:
         assert not isinstance(model, EncoderDecoder | DecoderOnly) or not getattr(model.decoder, "reads_at_once", False)
     elif isinstance(model, EncoderDecoder):
-        _check_padded_batch(bundle, partial(_run_graph, EncoderGraph(model)), partial(_run_graph, DecoderGraph(model)))
+        graphs = EncoderGraph(model, _N_POSITIONS), DecoderGraph(model, _N_POSITIONS)
+        _check_padded_batch(bundle, *(partial(_run_graph, graph) for graph in graphs))
     else:
         assert isinstance(model, DecoderOnly)
-        _check_padded_batch(bundle, None, partial(_run_graph, DecoderGraph(model)))
+        _check_padded_batch(bundle, None, partial(_run_graph, DecoderGraph(model, _N_POSITIONS)))
 
 
 Run = Callable[[dict[str, np.ndarray]], list[np.ndarray]]

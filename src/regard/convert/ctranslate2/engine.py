@@ -12,8 +12,9 @@ from regard import __version__
 from regard.bundle import Bundle
 from regard.bundle_files import read_files
 from regard.convert.ctranslate2.model import quiet, write_ctranslate2
-from regard.convert.ctranslate2.spec import position_count, vocabulary
+from regard.convert.ctranslate2.spec import vocabulary
 from regard.convert.export_format import Quantization
+from regard.convert.position_count import position_count
 from regard.errors import UserError
 from regard.files import cache_folder, new_folder, remove_leftovers
 from regard.manifest import MANIFEST, read_regular
@@ -24,7 +25,7 @@ from regard.search.protocols import Hypothesis
 
 _FOLDER = ".engines"
 """In a model directory: the models that were made from it"""
-_LAYOUT = 1  # changes when `write_ctranslate2` writes another model from the same bundle
+_LAYOUT = 2  # changes when `write_ctranslate2` writes another model from the same bundle
 _BATCH = 32  # sentences
 _PENALTY_RATIO = 0.75
 """CTranslate2 divides by length^α, we by ((5 + length) / 6)^α. Their ratio of growth is 0.75 at 15 tokens."""

@@ -13,6 +13,7 @@ from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle
 from regard.convert.ctranslate2.attention_weights import Projection, attention_weights, head_width
 from regard.convert.export_format import Quantization
+from regard.convert.position_count import position_count
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.layers import DecoderLayer, EncoderLayer
@@ -32,7 +33,6 @@ _ACTIVATIONS = {
     nn.SiLU: common_spec.Activation.SWISH,
 }
 _NEVER = -1e4  # added to the logits of tokens that are never generated; float16 can hold it
-_MAX_TABLE = 2**21  # numbers in the table of positions, at most
 
 
 def ctranslate2_spec(bundle: Bundle, quantization: Quantization = "float32") -> ModelSpec:
@@ -56,15 +56,6 @@ def ctranslate2_spec(bundle: Bundle, quantization: Quantization = "float32") -> 
     spec.validate()
     spec.optimize(quantization)
     return spec
-
-
-def position_count(bundle: Bundle) -> int:
-    """Return the length of the tables of positions: the longest output that our search allows, if it is not too long.
-
-    A decoder-only model reads the source before its output.
-    """
-    n = (2 if isinstance(bundle.model, EncoderDecoder) else 3) * bundle.decode.max_source + 14
-    return min(n, _MAX_TABLE // bundle.model.d_model)
 
 
 def vocabulary(tokenizer: Tokenizer) -> list[str]:

@@ -1,5 +1,7 @@
 """The part of a CTranslate2 folder's README that says what is in it and how to use it."""
 
+import json
+
 from regard.bundle import Bundle
 from regard.models.decoder_only import DecoderOnly
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
@@ -11,7 +13,7 @@ import sentencepiece
 source = sentencepiece.SentencePieceProcessor(model_file="tokenizer/{src}")
 target = sentencepiece.SentencePieceProcessor(model_file="tokenizer/{tgt}")
 translator = ctranslate2.Translator(".", device="cpu")
-tokens = source.encode("{example}", out_type=str)
+tokens = source.encode({example}, out_type=str)
 [result] = translator.translate_batch([tokens], beam_size={beam})
 print(target.decode(result.hypotheses[0]))
 ```
@@ -29,7 +31,7 @@ print(tokenizer.decode(result.sequences_ids[0]))
 ```
 """
 
-_ENCODE = 'tokenizer.encode("{example}", out_type=str)'
+_ENCODE = "tokenizer.encode({example}, out_type=str)"
 
 
 def usage(bundle: Bundle) -> str:
@@ -41,7 +43,7 @@ def _program(bundle: Bundle) -> str:
     if not all(isinstance(t, SentencePieceTokenizer) for t in (bundle.tokenizers.src, bundle.tokenizers.tgt)):
         return "Run it with `pip install ctranslate2`; the tokens are made as said below."
     names = list(bundle.tokenizers.files())
-    example = (bundle.examples[0] if bundle.examples else "a text").replace('"', "'")
+    example = json.dumps(bundle.examples[0] if bundle.examples else "a text", ensure_ascii=False)
     prompt = _ENCODE.format(example=example)
     if bundle.task == "text":
         program = _GENERATE.format(tgt=names[-1], prompt=f'["<s>", *{prompt}]')

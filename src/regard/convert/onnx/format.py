@@ -17,14 +17,15 @@ from torch import Tensor, nn
 from regard.bundle import Bundle
 from regard.convert.export_format import ExportOptions
 from regard.convert.onnx.graphs import DecoderGraph, EncoderGraph
+from regard.convert.onnx.max_positions import max_positions
 from regard.convert.onnx.model import DECODER, ENCODER, OnnxModel
 from regard.convert.onnx.problem import onnx_problem
 from regard.convert.onnx.usage import usage
+from regard.convert.position_count import position_count
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.stack import StackDecoder
 from regard.nn.attention import SelfAttention
-from regard.nn.positions import SinusoidalPositions
 from regard.text.vocab import BOS, EOS, MASK, NEVER_GENERATED, PAD, SEP, UNK
 
 _AXES = {
@@ -57,13 +58,14 @@ class OnnxFormat:
         assert isinstance(model, EncoderDecoder | DecoderOnly) and isinstance(model.decoder, StackDecoder)
         ids, mask = torch.full((2, 5), 1), torch.ones(2, 5, dtype=torch.int64)
         inputs = {"input_ids": ids[:, :2], "cache": _example_cache(model.decoder)}
+        n_positions = position_count(bundle)
         with _quiet():
             if isinstance(model, EncoderDecoder):
-                encoder = EncoderGraph(model).eval()
+                encoder = EncoderGraph(model, n_positions).eval()
                 _write_graph(encoder, {"input_ids": ids, "source_mask": mask}, ["source"], folder / ENCODER)
                 with torch.inference_mode(False), torch.no_grad():
                     inputs |= {"source": encoder(ids, mask), "source_mask": mask}
-            _write_graph(DecoderGraph(model).eval(), inputs, ["logits", "new_cache"], folder / DECODER)
+            _write_graph(DecoderGraph(model, n_positions).eval(), inputs, ["logits", "new_cache"], folder / DECODER)
             if options.quantization == "int8":
                 for path in folder.glob("*.onnx"):
                     quantize_dynamic(path, path, weight_type=QuantType.QInt8)
@@ -141,21 +143,12 @@ def _describe(bundle: Bundle, model: EncoderDecoder | DecoderOnly, decoder: Stac
         "special_ids": {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "sep": SEP, "mask": MASK},
         "never_generated": NEVER_GENERATED,
         "vocab_size": bundle.tokenizers.tgt.size,
-        "max_positions": _max_positions(model),
+        "max_positions": max_positions(bundle),
         "n_layers": len(decoder.layers),
         "n_heads": attention.n_heads,
         "n_kv_heads": attention.n_kv_heads,
         "empty_cache": [len(decoder.layers), "batch", 0, _cache_width(decoder)],
     }
-
-
-def _max_positions(model: EncoderDecoder | DecoderOnly) -> int | None:
-    """Return how many positions the graphs have vectors for; positions past a table are computed by regard only."""
-    stacks: list[Any] = [model.encoder, model.decoder] if isinstance(model, EncoderDecoder) else [model.decoder]
-    limits = [stack.max_len for stack in stacks]
-    tables = [stack.embedding.positions for stack in stacks]
-    limits += [len(positions.table) for positions in tables if isinstance(positions, SinusoidalPositions)]
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _signatures(folder: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from regard.models.stack import StackDecoder, StackEncoder
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.embedding import Embedding
 from regard.nn.kv_cache import KeyValue, KvCache, Places
+from regard.nn.positions import SinusoidalPositions
 
 
 class GrowingCache(KvCache):
@@ -33,16 +34,17 @@ class GrowingPlaces(Places):
 class EncoderGraph(nn.Module):
     """Source tokens → the keys and values of the source for each decoder layer, side by side"""
 
-    def __init__(self, model: EncoderDecoder) -> None:
+    def __init__(self, model: EncoderDecoder, n_positions: int) -> None:
         super().__init__()
         assert isinstance(model.encoder, StackEncoder) and isinstance(model.decoder, StackDecoder)
+        assert model.encoder.embedding is not None
         self.encoder: StackEncoder = model.encoder
+        self.embedding: Embedding = _with_positions(model.encoder.embedding, n_positions)
         self.decoder: StackDecoder = model.decoder
 
     def forward(self, input_ids: Tensor, source_mask: Tensor) -> Tensor:
         """[B, S], [B, S] → [L, B, S, C]"""
-        assert self.encoder.embedding is not None
-        x = _embed(self.encoder.embedding, input_ids, torch.arange(input_ids.shape[1])[None])
+        x = _embed(self.embedding, input_ids, torch.arange(input_ids.shape[1])[None])
         memory = self.encoder.encode(x, source_mask != 0)
         return torch.stack([_cross(layer).key_value(memory.values) for layer in self.decoder.layers])
 
@@ -50,10 +52,11 @@ class EncoderGraph(nn.Module):
 class DecoderGraph(nn.Module):
     """The next target tokens and the cache of those before → logits after each token, and the cache with them"""
 
-    def __init__(self, model: EncoderDecoder | DecoderOnly) -> None:
+    def __init__(self, model: EncoderDecoder | DecoderOnly, n_positions: int) -> None:
         super().__init__()
         assert isinstance(model.decoder, StackDecoder)
         self.decoder: StackDecoder = model.decoder
+        self.embedding: Embedding = _with_positions(model.decoder.embedding, n_positions)
         self.readout: nn.Module = model.readout
         self.output: nn.Module = model.output
 
@@ -65,7 +68,7 @@ class DecoderGraph(nn.Module):
         positions = torch.arange(n_past, n_past + n).expand(input_ids.shape)
         ancestors = torch.zeros(input_ids.shape[0], 1, n_past + n, dtype=torch.int64)
         places = GrowingPlaces(positions, ancestors, n_past + n)
-        x, caches = _embed(self.decoder.embedding, input_ids, positions), []
+        x, caches = _embed(self.embedding, input_ids, positions), []
         for i, layer in enumerate(self.decoder.layers):
             assert isinstance(layer, DecoderLayer)
             attended = None
@@ -74,6 +77,14 @@ class DecoderGraph(nn.Module):
             x, past = layer.step(x, GrowingCache(cache[i][:, :, None]), attended, places)
             caches.append(past.entries[:, :, 0])
         return self.output(self.readout(self.decoder.norm(x))), torch.stack(caches)
+
+
+def _with_positions(embedding: Embedding, n: int) -> Embedding:
+    """Return the embedding with a table of n sinusoidal positions; a graph cannot compute those past its table."""
+    if not isinstance(embedding.positions, SinusoidalPositions):
+        return embedding
+    positions = SinusoidalPositions(embedding.positions.d_model, n)
+    return Embedding(embedding.tokens, positions, embedding.join, 0.0, embedding.scale != 1.0, embedding.norm)
 
 
 def _embed(embedding: Embedding, ids: Tensor, positions: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ class OnnxModel:
         self._decoder = _session(folder / DECODER)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._never_generated: list[int] = config["never_generated"]
+        self._max_positions: int | None = config["max_positions"]["decoder"]
         n_layers, _, _, width = config["empty_cache"]
         self._empty_cache = np.zeros((n_layers, 1, 0, width), np.float32)
 
@@ -43,6 +44,8 @@ class OnnxModel:
     def _greedy(self, source: Sequence[int], prefix: Sequence[int], max_len: int) -> list[int]:
         inputs, prompt = self._start(source)
         output, unread, cache = list(prefix), [*prompt, *prefix], self._empty_cache
+        if self._max_positions is not None:
+            max_len = min(max_len, self._max_positions - len(prompt))
         while len(output) < max_len:
             logits, cache = self._read(inputs, unread, cache)
             logits[-1, self._never_generated] = -np.inf

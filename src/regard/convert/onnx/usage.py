@@ -3,6 +3,7 @@
 import json
 
 from regard.bundle import Bundle
+from regard.convert.onnx.max_positions import max_positions
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.text.tokenizer import ListTokenizer, SentencePieceTokenizer
 
@@ -17,8 +18,8 @@ All rows of a batch must have the same number of tokens.""",
 """By whether there is an encoder"""
 
 _MORE = """
-Names and shapes of all inputs, and the ids of the special tokens, are in `config.json`. Texts are on one line, with
-single spaces."""
+Names and shapes of all inputs, the ids of the special tokens and the most tokens that a graph can read
+(`max_positions`) are in `config.json`. Texts are on one line, with single spaces."""
 
 _TRANSLATE = """```python
 import json
@@ -32,7 +33,7 @@ encoder = onnxruntime.InferenceSession("encoder.onnx")
 decoder = onnxruntime.InferenceSession("decoder.onnx")
 
 
-def translate(text, max_len=200):
+def translate(text, max_len={max_len}):
     ids = np.array([src.encode(text) + [eos]])
     inputs = {{"source_mask": np.ones_like(ids)}}
     inputs["source"] = encoder.run(["source"], {{"input_ids": ids, **inputs}})[0]
@@ -62,7 +63,7 @@ tokenizer = sentencepiece.SentencePieceProcessor(model_file="tokenizer/{tgt}")
 decoder = onnxruntime.InferenceSession("decoder.onnx")
 
 
-def complete(text, max_len=100):
+def complete(text, max_len={max_len}):
     output = tokenizer.encode(text)
     n_layers, _, _, width = config["empty_cache"]
     cache, unread = np.zeros((n_layers, 1, 0, width), np.float32), [bos, *output]
@@ -89,10 +90,12 @@ def usage(bundle: Bundle) -> str:
     parts = [_CALLS[has_encoder] + _MORE]
     if isinstance(bundle.tokenizers.tgt, SentencePieceTokenizer) and (has_encoder or bundle.task == "text"):
         example = json.dumps(bundle.examples[0] if bundle.examples else "a text", ensure_ascii=False)
-        program = _TRANSLATE if has_encoder else _CONTINUE
+        program, most = (_TRANSLATE, 200) if has_encoder else (_CONTINUE, 100)
+        limit = max_positions(bundle)["decoder"]  # BOS takes one
+        most = most if limit is None else min(most, limit - 1)
         parts += [
             "With `pip install onnxruntime sentencepiece`:",
-            program.format(src=names[0], tgt=names[-1], example=example),
+            program.format(src=names[0], tgt=names[-1], example=example, max_len=most),
         ]
     elif isinstance(bundle.tokenizers.tgt, ListTokenizer):
         parts.append("`tokenizer/` has the list of symbols; the first has the id after those of the special tokens.\n")
