@@ -36,8 +36,6 @@ class ValidConfig(Config):
     """sacreBLEU's tokenizer; none for text that is already tokenised."""
     samples: int = Field(3, ge=0)
     """Number of translations to show."""
-    tune_length_penalty: bool = False
-    """At the end, choose decode.length_penalty by the BLEU of the validation sentences; only for task translate."""
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,7 @@ class AutoRecipe:
 
     def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
         """Return the recipe with the chosen options, which those of the user override."""
-        options = dict(chosen or {})
-        if "length_penalty" in self.user_options().get("decode", {}):
-            options = merge(options, {"valid": {"tune_length_penalty": False}})
-        return load_recipe(NAME, self.config, self.settings, options)
+        return load_recipe(NAME, self.config, self.settings, chosen)
 
     def user_options(self) -> dict[str, Any]:
         return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))

@@ -30,7 +30,6 @@ from regard.train.average import average_checkpoints
 from regard.train.checkpoint import Checkpoints
 from regard.train.corpus_facts import measure_corpus
 from regard.train.determinism import prepare_cublas
-from regard.train.length_penalty_choice import choose_length_penalty
 from regard.train.log import RunLog, read_metrics
 from regard.train.model_card import model_card
 from regard.train.progress import Progress
@@ -167,15 +166,12 @@ def _train(
     log.doing("averaging and validating the best checkpoints")
     weights, validation = _load_best_weights(run, trainer)
     recipe = run.recipe
-    decode = recipe.decode
-    if recipe.task == "translate" and recipe.valid.tune_length_penalty:
-        decode = choose_length_penalty(data.validator, trainer.model, trainer.device, log)
     bundle = Bundle(
         trainer.model,
         recipe.model,
         tokenizers,
         languages,
-        decode,
+        recipe.decode,
         recipe.task,
         recipe.batch.context,
         _guided_aligner(trainer) if run.alignments else Aligner(),
