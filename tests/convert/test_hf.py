@@ -30,6 +30,7 @@ from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
+from regard.text.pretokenizers import KNOWN_PATTERNS
 from regard.text.tokenizer import (
     ByteTokenizer,
     ListTokenizer,
@@ -38,7 +39,7 @@ from regard.text.tokenizer import (
     TokenizerConfig,
     TokenizerPair,
 )
-from regard.text.vocab import EOS
+from regard.text.vocab import BOS, EOS
 from tests.convert import foreign_models
 from tests.convert.foreign_models import write_marian
 from tests.convert.shapes import SHAPES, bundle_of
@@ -273,6 +274,42 @@ def test_an_imported_marian_model_goes_back(layout: str, tmp_path: Path) -> None
         ids = model.generate(**inputs, num_beams=1, max_new_tokens=12)
         outputs.append(tokenizer.batch_decode(ids, skip_special_tokens=True))
     assert outputs[0] == outputs[1] and any(outputs[0])
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama 2", "llama 3"])
+def test_an_imported_language_model_goes_back(kind: str, tmp_path: Path) -> None:
+    """Also after its weights have changed: the bias that suppresses special tokens has not."""
+    if kind == "gpt2":
+        foreign_models.write_gpt2(tmp_path / "theirs")
+    else:
+        llama3 = next(pattern for pattern, name in KNOWN_PATTERNS.items() if name == "llama-3")
+        made = foreign_models.metaspace() if kind == "llama 2" else foreign_models.byte_level(llama3, digits=True)
+        foreign_models.write_llama(tmp_path / "theirs", made, tie_word_embeddings=kind == "llama 3")
+    import_model(tmp_path / "theirs", tmp_path / "imported")
+    bundle = Bundle.load(tmp_path / "imported")
+    batch = forced_batch(None, bundle.tokenizers.tgt.encode(foreign_models.TEXTS[:1]))
+    bundle.model(batch).log_softmax(-1)[..., 9].sum().backward()
+    with torch.no_grad():
+        for parameter in bundle.model.parameters():
+            parameter.sub_(0.0 if parameter.grad is None else 0.01 * parameter.grad.sign())
+    bundle.save(tmp_path / "ours", "x")
+    result = export(tmp_path / "ours", tmp_path / "hf", "hf", check=foreign_models.TEXTS[:2])
+    assert result.checked and not result.checked.differences and result.checked.max_log_prob_difference < 1e-5
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    model = TransformersModel(tmp_path / "hf", bundle)
+    for text in (*foreign_models.TEXTS, *foreign_models.STRANGE):
+        [ids] = bundle.tokenizers.tgt.encode([text])
+        assert theirs(text).input_ids == [BOS, *ids]
+        assert theirs.decode(ids, skip_special_tokens=True) == bundle.tokenizers.tgt.decode(ids)
+    for text in foreign_models.TEXTS[:2]:
+        [ids] = model.model.generate(**theirs(text, return_tensors="pt"), max_new_tokens=12)
+        prompts = bundle.tokenizers.tgt.encode([text])
+        config = DecodeConfig(beam=1, max_len=len(prompts[0]) + 12)
+        [[ours]] = decode(bundle.model, forced_batch(None, [[]]), config, prompts)
+        assert ids.tolist() in ([BOS, *ours.ids], [BOS, *ours.ids, EOS])
+    import_model(tmp_path / "hf", tmp_path / "again")
+    again = Bundle.load(tmp_path / "again").tokenizers.tgt
+    assert again.encode(foreign_models.STRANGE) == bundle.tokenizers.tgt.encode(foreign_models.STRANGE)
 
 
 ODD = [

@@ -34,7 +34,7 @@ class DecoderOnlyConfig(Config):
     tied: bool = True
     """Share one matrix between embeddings and output layer."""
     output_bias: bool = False
-    """Add a number per token to the logits."""
+    """Add a number per token to the logits, which is not trained; imported models suppress special tokens by it."""
 
     @property
     def can_concatenate(self) -> bool:
@@ -70,6 +70,8 @@ class DecoderOnly(nn.Module):
         """Whether the model sees a limited number of tokens at once; a recurrent state has no such limit"""
         self.readout, self.output = make_output_layer(self.decoder.d_out, tokens, config.tied, config.output_bias)
         initialise(self)
+        if self.output.bias is not None:
+            self.output.bias.requires_grad_(False)
         if config.tied:
             self.output.weight = tokens.weight
 

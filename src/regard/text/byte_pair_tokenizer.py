@@ -47,11 +47,11 @@ class BytePairTokenizer:
 
     def __init__(self, symbols: Sequence[str], merges: Sequence[tuple[str, str]], options: BytePairOptions) -> None:
         """`symbols` are those of ids 6, 7, …"""
-        self._symbols = [*SPECIALS, *symbols]
-        self._ids = {symbol: i for i, symbol in enumerate(self._symbols) if i >= len(SPECIALS)}
-        self._merges = tuple(merges)
-        self._ranks = {pair: rank for rank, pair in reversed(list(enumerate(self._merges)))}
-        self._options = options
+        self.symbols = [*SPECIALS, *symbols]
+        self._ids = {symbol: i for i, symbol in enumerate(self.symbols) if i >= len(SPECIALS)}
+        self.merges = tuple(merges)
+        self._ranks = {pair: rank for rank, pair in reversed(list(enumerate(self.merges)))}
+        self.options = options
         self._added = frozenset(options.added)
         # Longest first, because one may start with another.
         ordered = sorted(self._added, key=len, reverse=True)
@@ -60,25 +60,25 @@ class BytePairTokenizer:
 
     @property
     def size(self) -> int:
-        return len(self._symbols)
+        return len(self.symbols)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [[i for word in self._words(text) for i in self._encode_word(word)] for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        content = b"".join(self._bytes(self._symbols[i]) for i in ids if i >= len(SPECIALS))
+        content = b"".join(self._bytes(self.symbols[i]) for i in ids if i >= len(SPECIALS))
         text = content.decode("utf-8", "replace")
-        return text.removeprefix(" ") if self._options.prefix else text
+        return text.removeprefix(" ") if self.options.prefix else text
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        return [SPECIALS[i] if i < len(SPECIALS) else _readable(self._bytes(self._symbols[i])) for i in ids]
+        return [SPECIALS[i] if i < len(SPECIALS) else _readable(self._bytes(self.symbols[i])) for i in ids]
 
     def to_bytes(self) -> bytes:
         content = {
             "kind": self.kind,
-            "options": self._options.model_dump(mode="json"),
-            "symbols": self._symbols[len(SPECIALS) :],
-            "merges": self._merges,
+            "options": self.options.model_dump(mode="json"),
+            "symbols": self.symbols[len(SPECIALS) :],
+            "merges": self.merges,
         }
         return json.dumps(content, ensure_ascii=False).encode()
 
@@ -95,10 +95,10 @@ class BytePairTokenizer:
             if part in self._added:
                 yield part
             elif part:
-                yield from split_text(self._normalise(part, is_first=number == 0), self._options.rules)
+                yield from split_text(self._normalise(part, is_first=number == 0), self.options.rules)
 
     def _normalise(self, text: str, is_first: bool) -> str:
-        options = self._options
+        options = self.options
         text = normalize("NFC", text) if options.nfc else text
         text = _SPACES.sub(" ", text.strip()) if options.single_spaces else text
         if options.over_bytes:
@@ -109,11 +109,11 @@ class BytePairTokenizer:
     def _encode_new_word(self, word: str) -> tuple[int, ...]:
         if word in self._added:
             return (self._ids[word],)
-        if self._options.over_bytes:
+        if self.options.over_bytes:
             word = "".join(map(BYTE_CHARACTERS.__getitem__, word.encode("utf-8", "replace")))
-        if self._options.whole_words and word in self._ids:
+        if self.options.whole_words and word in self._ids:
             return (self._ids[word],)
-        symbols = word if self._options.over_bytes else [part for c in word for part in self._known(c)]
+        symbols = word if self.options.over_bytes else [part for c in word for part in self._known(c)]
         return tuple(self._ids.get(symbol, UNK) for symbol in merge_pairs(symbols, self._ranks))
 
     def _known(self, character: str) -> list[str]:
@@ -128,7 +128,7 @@ class BytePairTokenizer:
         """Return what a symbol stands for."""
         if symbol in self._added:
             return symbol.encode()
-        if self._options.over_bytes:
+        if self.options.over_bytes:
             return bytes(_BYTE_NUMBERS[c] for c in symbol if c in _BYTE_NUMBERS)
         if byte := _BYTE.fullmatch(symbol):
             return bytes([int(byte[1], 16)])

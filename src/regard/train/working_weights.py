@@ -30,7 +30,7 @@ class WorkingWeights:
             self._places.append((module, name))
             if parameter not in self._copies:  # a tied matrix has two places
                 # A copy of the same type shares the parameter's memory.
-                self._copies[parameter] = nn.Parameter(parameter.detach().to(dtype))
+                self._copies[parameter] = nn.Parameter(parameter.detach().to(dtype), parameter.requires_grad)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from transformers import GPT2Config, LlamaConfig, PreTrainedConfig, Starcoder2Co
 from regard.bundle import Bundle
 from regard.convert.hf.layers import Map, attention_maps, linear_tensors, norm_tensors, position_table, table_length
 from regard.convert.hf.shape import ACTIVATIONS, hf_class
+from regard.convert.hf.suppressed import suppressed_ids
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.stack import StackConfig, StackDecoder
 from regard.nn.feedforward import FeedForward, GatedFeedForward
@@ -91,15 +92,22 @@ def causal_tensors(bundle: Bundle) -> dict[str, Tensor]:
     scale = stack.embedding.scale
     # Their embeddings are not scaled, so ours are multiplied once; the last norm makes up for it in a tied output.
     last = norm_tensors("transformer.ln_f" if gpt2 else "model.norm", stack.norm, 1 / scale if tied else 1.0)
-    tensors = {"transformer.wte.weight" if gpt2 else "model.embed_tokens.weight": stack.embedding.tokens.weight * scale}
+    suppressed = suppressed_ids(bundle)
+    tokens = _as_eos(stack.embedding.tokens.weight * scale, [i for i in suppressed if i != BOS])  # which is read
+    tensors = {"transformer.wte.weight" if gpt2 else "model.embed_tokens.weight": tokens}
     if not tied:
-        tensors["lm_head.weight"] = cast(DecoderOnly, bundle.model).output.weight
+        tensors["lm_head.weight"] = _as_eos(cast(DecoderOnly, bundle.model).output.weight, suppressed)
     if gpt2:
         tensors["transformer.wpe.weight"] = position_table(stack, table_length(bundle, _options(bundle)[0]))
     layer_tensors = _gpt2_layer if gpt2 else _rotary_layer
     for i, layer in enumerate(stack.layers):
         tensors |= layer_tensors(layer, i)
     return tensors | last
+
+
+def _as_eos(table: Tensor, ids: list[int]) -> Tensor:
+    """Give tokens the row of EOS. Without our bias the logits of suppressed ones, whose rows are 0, could be high."""
+    return table.index_copy(0, torch.tensor(ids, dtype=torch.int64), table[[EOS] * len(ids)]) if ids else table
 
 
 def _options(bundle: Bundle) -> tuple[StackConfig, bool]:

@@ -6,6 +6,7 @@ from transformers import GenerationConfig
 
 from regard.bundle import Bundle
 from regard.convert.hf.shape import is_encoder_decoder
+from regard.convert.hf.suppressed import suppressed_ids
 from regard.convert.hf.tokenizer import first_source_id
 from regard.text.vocab import BOS, EOS, NEVER_GENERATED, PAD, SEP, SPECIALS
 
@@ -37,7 +38,7 @@ def generation_config(bundle: Bundle, n_positions: int) -> GenerationConfig:
         bos_token_id=BOS,
         eos_token_id=EOS,
         pad_token_id=PAD,
-        suppress_tokens=list(NEVER_GENERATED),
+        suppress_tokens=sorted({*NEVER_GENERATED, *suppressed_ids(bundle)}),
         max_new_tokens=min(room, (decode.max_len or _NEW_TOKENS) + 1),  # EOS counts
         num_beams=beam,
         do_sample=False,

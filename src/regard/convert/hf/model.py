@@ -12,6 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.bundle import Bundle
 from regard.convert.hf.generation import prompt_ids
 from regard.convert.hf.shape import is_encoder_decoder
+from regard.convert.hf.suppressed import suppressed_ids
 from regard.text.vocab import BOS, EOS, PAD
 
 _BATCH = 32
@@ -55,6 +56,7 @@ class TransformersModel:
             logits = self.model(torch.tensor([prompt]), decoder_input_ids=torch.tensor([[BOS, *target]])).logits[0]
         else:
             logits = self.model(torch.tensor([[*prompt, *target]])).logits[0, len(prompt) - 1 :]
+        logits[:, suppressed_ids(self._bundle)] = -torch.inf  # generation_config.json says the same
         return logits.float().log_softmax(-1).gather(1, torch.tensor([*target, EOS])[:, None])[:, 0].tolist()
 
     @torch.inference_mode()

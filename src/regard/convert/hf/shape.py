@@ -6,7 +6,8 @@ from typing import Literal
 from regard.bundle import Bundle
 from regard.convert.ctranslate2.problem import ctranslate2_problem
 from regard.convert.hf.marian_tokenizer import is_marian
-from regard.models.decoder_only import DecoderOnlyConfig
+from regard.convert.hf.suppressed import suppressed_ids
+from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig, TransformerConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.stack import StackConfig, StackDecoder, StackEncoder
@@ -85,7 +86,7 @@ def shape_problem(bundle: Bundle) -> str | None:
             return f"transformers has no class with {part.kind} layers of this form; {_way_out(bundle)}"
     name = hf_class(bundle)
     reasons = [reason for stack in stacks for reason in _misfits(stack, name)]
-    reasons += _unequal(*stacks) if len(stacks) == 2 else ["output_bias=True"] if config.output_bias else []
+    reasons += _unequal(*stacks) if len(stacks) == 2 else _bias_problem(bundle)
     if name == "PegasusForConditionalGeneration" and is_marian(bundle.tokenizers) and not bundle.tokenizers.joint:
         reasons.append("the two vocabularies of an imported Marian model")
     if not reasons:
@@ -112,6 +113,16 @@ def _misfits(config: StackConfig, name: HfClass) -> Iterator[str]:
         values = allowed.get(option, (type(config).model_fields[option].default,))
         if option not in _ANY and value not in values:
             yield f"{option}={value}"
+
+
+def _bias_problem(bundle: Bundle) -> list[str]:
+    """Return the bias of a decoder-only model's output layer if it does more than to suppress special tokens."""
+    assert isinstance(bundle.model, DecoderOnly)
+    if (bias := bundle.model.output.bias) is None:
+        return []
+    others = bias.detach().clone()
+    others[suppressed_ids(bundle)] = 0.0
+    return ["output_bias=True"] if others.any() else []
 
 
 def _unequal(encoder: StackConfig, decoder: StackConfig) -> list[str]:

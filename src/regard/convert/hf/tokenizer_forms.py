@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Protocol
 
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
-from regard.text.byte_pair_tokenizer import BYTE_CHARACTERS
+from regard.text.byte_pair_tokenizer import BYTE_CHARACTERS, BytePairTokenizer
 from regard.text.clean import WHITE_SPACE
+from regard.text.pretokenizers import KNOWN_PATTERNS
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
 from regard.text.vocab import SPECIALS, UNK, WORD_START
 
@@ -63,6 +64,8 @@ def form_of(tokenizer: Tokenizer) -> TokenizerForm | None:
             return _Characters(tokenizer)
         case ByteTokenizer():
             return _Bytes()
+        case BytePairTokenizer():
+            return _BytePairs(tokenizer)
     return None
 
 
@@ -199,6 +202,57 @@ class _Bytes:
 
     def added(self, cleaned: bool) -> list[AddedToken]:
         return []
+
+
+class _BytePairs:
+    """BPE of imported language models; `TokenizerJson` reads what is written here"""
+
+    shows_unknown: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: BytePairTokenizer) -> None:
+        self.tokens, self._merges, self._options = tokenizer.symbols, tokenizer.merges, tokenizer.options
+
+    def model(self, own: Sequence[str], others: Sequence[str]) -> Any:
+        return models.BPE(
+            {token: i for i, token in enumerate([*others, *own])},
+            list(self._merges),
+            unk_token=own[UNK],
+            fuse_unk=True,
+            byte_fallback=not self._options.over_bytes,
+            ignore_merges=self._options.whole_words,
+        )
+
+    def normalizers(self, own: Sequence[str], cleaned: bool) -> list[Any]:
+        options = self._options
+        if options.over_bytes:
+            return [normalizers.NFC()] if options.nfc else []
+        spaces = [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")] if options.single_spaces else []
+        if options.prefix == "first":
+            return spaces
+        prefix = [normalizers.Prepend(WORD_START)] if options.prefix else []
+        return [*spaces, *prefix, normalizers.Replace(" ", WORD_START)]
+
+    def pre_tokenizer(self, own: Sequence[str]) -> Any:
+        if not self._options.over_bytes:
+            first = self._options.prefix == "first"
+            return pre_tokenizers.Metaspace(WORD_START, "first", split=False) if first else None
+        patterns = {name: pattern for pattern, name in KNOWN_PATTERNS.items()}
+        rules = [
+            pre_tokenizers.Digits(individual_digits=True)
+            if rule == "digits"
+            else pre_tokenizers.Split(Regex(patterns[rule]), "isolated")
+            for rule in self._options.rules
+        ]
+        return pre_tokenizers.Sequence([*rules, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+    def decoders(self) -> list[Any]:
+        if self._options.over_bytes:
+            return [decoders.ByteLevel()]
+        strip = [decoders.Strip(" ", 1, 0)] if self._options.prefix else []
+        return [decoders.Replace(WORD_START, " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
+
+    def added(self, cleaned: bool) -> list[AddedToken]:
+        return [AddedToken(token, normalized=False) for token in self._options.added]
 
 
 def _merges(scores: Mapping[str, float], ids: Mapping[str, int]) -> list[tuple[str, str]]:
