@@ -1,7 +1,7 @@
 """Which ids of another program's vocabulary become which of ours, where 0 … 5 are special tokens."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +11,8 @@ from regard.text.vocab import BOS, EOS, MASK, PAD, SEP, SPECIALS, UNK
 
 NEVER = -1e4
 """Logit of special tokens that the other program does not have, or that are copies: their probability is 0"""
+SUPPRESSED = "regard_suppressed"
+"""In config.json of an exported language model: our special tokens that have this logit"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class IdMap:
     def part(cls, size: int, ids: range) -> "IdMap":
         """Make a map of consecutive ids, which are ours in the same order, to one of `size` ids."""
         return cls(size, tuple(ids), tuple(ids))
+
+    def suppress(self, ids: Collection[int]) -> "IdMap":
+        """Return the map in which these of our special tokens are never predicted."""
+        kept = [-1 if i in ids else theirs for i, theirs in enumerate(self.outputs[: len(SPECIALS)])]
+        return replace(self, outputs=(*kept, *self.outputs[len(SPECIALS) :]))
 
     def symbols(self, theirs: Sequence[str]) -> list[str]:
         """Return the symbols of our ordinary ids; ids without a symbol get a name that occurs in no text."""

@@ -10,6 +10,7 @@ from regard.bundle import Bundle
 from regard.convert.hf.layers import Map, attention_maps, linear_tensors, norm_tensors, position_table, table_length
 from regard.convert.hf.shape import ACTIVATIONS, hf_class
 from regard.convert.hf.suppressed import suppressed_ids
+from regard.convert.id_map import SUPPRESSED
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.stack import StackConfig, StackDecoder
 from regard.nn.feedforward import FeedForward, GatedFeedForward
@@ -29,6 +30,8 @@ def causal_config(bundle: Bundle) -> PreTrainedConfig:
         "bos_token_id": BOS,
         "eos_token_id": EOS,
     }
+    if suppressed := suppressed_ids(bundle):
+        common[SUPPRESSED] = suppressed
     if hf_class(bundle) == "GPT2LMHeadModel":
         return GPT2Config(
             **common,

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from regard import models
-from regard.convert.id_map import IdMap
+from regard.convert.id_map import SUPPRESSED, IdMap
 from regard.convert.imports.imported_model import ACTIVATIONS, ImportedModel, prefixed, stacked
 from regard.convert.imports.model_folder import JsonObject, ModelFolder
 from regard.convert.imports.own_tokenizers import own_id_maps, own_tokenizers
@@ -117,7 +117,7 @@ def _language_model(
 def _tokenizers(folder: ModelFolder, config: JsonObject) -> tuple[TokenizerPair, IdMap]:
     size = config.vocab_size()
     if (own := own_tokenizers(folder)) is not None:
-        return own, own_id_maps(own, [size], config.where)[-1]
+        return own, own_id_maps(own, [size], config.where)[-1].suppress(config.get(SUPPRESSED, list, []))
     vocabulary = TokenizerJson.read(folder)
     eos, bos = config.id("eos_token_id"), config.id("bos_token_id")
     if bos is None and eos is None:
