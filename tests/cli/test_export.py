@@ -100,6 +100,7 @@ def test_mistakes_are_told_in_one_line(
         ((TRANSLATOR, out, "--to", "tflite"), "choose one of"),
         ((TRANSLATOR, out, *ct2, "--quantization", "int4"), "int4"),
         ((TRANSLATOR, out, *ct2, "--shortlist", 5), "--shortlist-from FILE"),
+        ((TRANSLATOR, out, *ct2, "--shortlist-from", empty), "without --shortlist N"),
         ((TRANSLATOR, out, *ct2, "--check", "x.txt", "--no-check"), "contradict"),
         ((TRANSLATOR, out, *ct2, "--check", tmp_path / "missing.txt"), "missing.txt"),
         ((TRANSLATOR, out, *ct2, "--check", empty), "check: there is no text"),

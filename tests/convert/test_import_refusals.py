@@ -105,6 +105,11 @@ CASES: dict[str, tuple[str, Change, str]] = {
     "no heads": ("marian", edit_json("config.json", encoder_attention_heads=0), "n_heads must be at least 1"),
     "a width in words": ("marian", edit_json("config.json", d_model="wide"), "'d_model' is not of type int"),
     "an unknown activation": ("marian", edit_json("config.json", activation_function="quick"), "'activation_function'"),
+    "a model of regard": (
+        "marian",
+        lambda folder: (folder / "manifest.json").write_text("{}"),
+        "is a model directory of regard already",
+    ),
     "another kind of model": ("marian", edit_json("config.json", model_type="t5"), "models of type 't5'"),
     "config.json is a list": ("marian", write("config.json", b"[1, 2]"), "not a JSON object"),
     "config.json is not JSON": ("marian", write("config.json", b"{" * 10_000), "not a JSON object"),

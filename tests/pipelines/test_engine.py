@@ -1,5 +1,6 @@
 """A translator whose search is run by CTranslate2 gives what PyTorch gives."""
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Sequence
@@ -152,10 +153,23 @@ def test_the_cache_is_used_if_the_model_directory_cannot_be_written(
 ) -> None:
     model = tmp_path / "model"
     shutil.copytree(folder, model, ignore=shutil.ignore_patterns(".engines"))
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    (model / ".engines").write_text("a file in its place")
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     regard.load(model, device="cpu", engine="ctranslate2")
-    assert not (model / ".engines").exists() and len(list((tmp_path / "cache" / "engines").iterdir())) == 1
+    assert len(list((tmp_path / "cache" / "engines").iterdir())) == 1
+
+
+def test_pytorch_is_used_if_there_is_no_place_for_the_engine(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(folder, model, ignore=shutil.ignore_patterns(".engines"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="no place for the engine"):
+        regard.load(model, device="cpu", engine="ctranslate2")
+    translator = regard.load(model, device="cpu", engine="auto")
+    assert isinstance(translator, Translator) and translator.engine is None
 
 
 def test_a_model_that_it_cannot_run(tmp_path: Path) -> None:
@@ -169,6 +183,15 @@ def test_a_model_that_it_cannot_run(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="ensemble"):
         regard.load(rnn, rnn, device="cpu", engine="ctranslate2")
+
+
+def test_auto_says_that_ctranslate2_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    translator = regard.load(folder, device="cpu", engine="auto")
+    assert isinstance(translator, Translator) and translator.engine is None
+    assert "pip install 'regard[export]'" in str(EngineChoice.parse("auto").describe(None))
+    with pytest.raises(UserError, match="not installed"):
+        regard.load(folder, device="cpu", engine="ctranslate2")
 
 
 @pytest.mark.parametrize("name", ["cuda", "ctranslate2:int7", "torch:int8", "auto:int8", ""])

@@ -38,6 +38,8 @@ def export(
 
     if check and no_check:
         raise UserError("--check and --no-check contradict each other; leave one out")
+    if shortlist_from and not shortlist:
+        raise UserError("--shortlist-from has no effect without --shortlist N; add it, or leave both out")
     texts = list(file_texts(check, None, NO_LANGUAGES)) if check else not no_check
     shortlist_texts = tuple(file_texts(shortlist_from, None, NO_LANGUAGES)) if shortlist_from else ()
     result = export_model(

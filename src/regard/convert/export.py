@@ -15,11 +15,11 @@ from regard.errors import UserError
 from regard.files import new_file, new_folder
 
 _FORMATS: dict[str, tuple[str, str]] = {
-    "onnx": ("regard.convert.onnx.format", "OnnxFormat"),
-    "web": ("regard.convert.web.format", "WebFormat"),
     "ctranslate2": ("regard.convert.ctranslate2.format", "CTranslate2Format"),
     "argos": ("regard.convert.argos.format", "ArgosFormat"),
     "hf": ("regard.convert.hf.format", "HfFormat"),
+    "onnx": ("regard.convert.onnx.format", "OnnxFormat"),
+    "web": ("regard.convert.web.format", "WebFormat"),
 }
 """Name → module and class"""
 
@@ -74,7 +74,7 @@ def export(
     if out.exists():
         raise UserError(f"{out}: exists already; name another path, or delete it first")
     if not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: there is no folder {out.absolute().parent}")
+        raise UserError(f"{out}: there is no folder {out.absolute().parent}; make it first")
     bundle = Bundle.load(model)
     if problem := chosen.problem(bundle, parsed):
         raise UserError(f"{model}: cannot export to {to}: {problem}")

@@ -18,6 +18,7 @@ from regard.convert.imports.seq2seq import read_marian, read_pegasus
 from regard.convert.imports.tensor_files import WeightReader
 from regard.errors import UserError
 from regard.files import new_folder
+from regard.manifest import MANIFEST
 from regard.memory import OutOfMemoryCaught
 from regard.models.weights import SkipInitialisation, check_shapes, load_weights
 
@@ -76,7 +77,7 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
     if out.exists():
         raise UserError(f"{out}: exists already; name another path, or delete it first")
     if not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: there is no folder {out.absolute().parent}")
+        raise UserError(f"{out}: there is no folder {out.absolute().parent}; make it first")
     source = ModelFolder(folder)
     imported = read_model(source, languages)
     bundle = _load(imported)
@@ -92,6 +93,8 @@ def read_model(folder: ModelFolder, languages: tuple[str, str] | None = None) ->
         if folder.names("*.npz"):
             return read_marian_npz(folder, languages)
         raise UserError(f"{folder}: there is no config.json and no .npz file, so this is no model that can be imported")
+    if folder.has(MANIFEST):
+        raise UserError(f"{folder}: is a model directory of regard already; use it as it is")
     config = folder.config()
     kind = config.text("model_type")
     if kind not in _READERS:

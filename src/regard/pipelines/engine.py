@@ -18,6 +18,7 @@ from regard.search.protocols import Hypothesis
 from regard.threads import threads_to_use
 
 TORCH, AUTO, CTRANSLATE2 = "torch", "auto", "ctranslate2"
+_NOT_INSTALLED = "CTranslate2 is not installed (pip install 'regard[export]')"
 
 
 class Engine(Protocol):
@@ -53,9 +54,15 @@ class EngineChoice:
         """Return the engine for a model directory; None: PyTorch. Refuse what was named but cannot be used."""
         if self.name == TORCH:
             return None
-        if problem := _problem(bundle, device):
+        try:
+            return self._make_ctranslate2(folder, bundle, device)
+        except UserError:
             if self.name == AUTO:
                 return None
+            raise
+
+    def _make_ctranslate2(self, folder: Path, bundle: Bundle, device: torch.device) -> Engine:
+        if problem := _problem(bundle, device):
             raise UserError(f"--engine ctranslate2: {problem}; leave --engine out, or use auto")
         from regard.convert.ctranslate2.engine import CTranslate2Engine, engine_folder
 
@@ -65,15 +72,22 @@ class EngineChoice:
         """Return what to tell the user about the engine that was made; None: it is the usual one"""
         if engine is not None:
             return f"engine: CTranslate2, {self.quantization}"
-        return None if self.name == TORCH else "engine: PyTorch, because CTranslate2 cannot run this model here"
+        if self.name == TORCH:
+            return None
+        why = "CTranslate2 cannot run this model here" if _is_installed() else _NOT_INSTALLED
+        return f"engine: PyTorch, because {why}"
 
 
 def _problem(bundle: Bundle, device: torch.device) -> str | None:
     """Return why CTranslate2 cannot be the engine of a model; None: it can."""
-    if importlib.util.find_spec("ctranslate2") is None:
-        return "CTranslate2 is not installed (pip install 'regard[export]')"
+    if not _is_installed():
+        return _NOT_INSTALLED
     if device.type != "cpu":
         return f"it runs on the CPU here, not on {device}"
     if bundle.task != "translate" or not isinstance(bundle.model, EncoderDecoder):
         return "it decodes translators with an encoder and a decoder"
     return ctranslate2_problem(bundle)
+
+
+def _is_installed() -> bool:
+    return importlib.util.find_spec("ctranslate2") is not None

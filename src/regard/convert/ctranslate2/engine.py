@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import ctranslate2
@@ -117,12 +118,22 @@ def engine_folder(folder: Path, bundle: Bundle, quantization: Quantization) -> P
     for home in homes:
         if (home / name).is_dir():
             return home / name
-    home = homes[0] if os.access(folder, os.W_OK) else homes[1]
-    home.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(home)
-    with new_folder(home / name) as temporary:
+    usable = next((home for home in homes if _can_be_written(home)), None)
+    if usable is None:
+        raise UserError(
+            f"neither {homes[0]} nor {homes[1]} can be written, so there is no place for the engine's model"
+        )
+    remove_leftovers(usable)
+    with new_folder(usable / name) as temporary:
         write_ctranslate2(bundle, temporary, quantization)
-    return home / name
+    return usable / name
+
+
+def _can_be_written(home: Path) -> bool:
+    """Whether there is such a folder, or can be, and files can be made in it"""
+    with suppress(OSError):
+        home.mkdir(parents=True, exist_ok=True)
+    return home.is_dir() and os.access(home, os.W_OK)
 
 
 def _content_key(folder: Path) -> str:
