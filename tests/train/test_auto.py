@@ -174,6 +174,14 @@ def test_minutes_are_checked_before_anything_is_read(minutes: float) -> None:
         AutoRecipe(minutes=minutes)
 
 
+def test_a_trained_model_keeps_its_size_and_gets_a_low_learning_rate() -> None:
+    plan = plan_for(380_000)
+    started = replace(plan, init="runs/first")
+    assert started.options()["train"]["lr"] == pytest.approx(0.1 * plan.options()["train"]["lr"])
+    described = {choice.what: choice.value for choice in started.choices()}
+    assert described["model"] == "runs/first" and {"vocabulary", "dropout"}.isdisjoint(described)
+
+
 def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> None:
     auto = AutoRecipe(None, ("task=text", "model.kind=decoder"))
     recipe = load_recipe("gpt")

@@ -56,6 +56,7 @@ _SHORT, _SHORT_SENTENCES = 1_800, 200
 _TRAINING_SHARE = 0.95  # of the time, validations included, less some seconds to tokenise, average and save
 _OVERHEAD = 15.0
 _WIDE = 512  # a model this wide gets half the learning rate
+_INIT_LR = 0.1  # of the learning rate; the full one destroys what a trained model knows (docs/training.md)
 _BYTES_PER_LOGIT = 12  # of the output layer in training, with gradient and temporary values
 
 UpdateTime = Callable[["Size"], float]
@@ -84,11 +85,14 @@ class Plan:
     limit: float | None
     """Seconds after which training ends, if the time is limited"""
     facts: CorpusFacts
+    init: str | None = None
+    """The model that training starts from, with its own tokenizer, size and dropout"""
 
     def options(self) -> dict[str, Any]:
         """Return the options, in the form of a recipe."""
         size, updates = self.size, self.updates
         lr = 3e-3 if size.width >= _WIDE else 6e-3
+        lr = _INIT_LR * lr if self.init else lr
         return {
             "tokenizer": {"vocab_size": size.vocab, "dropout": size.bpe_dropout},
             "batch": {"tokens": size.tokens // self.parts},
@@ -144,29 +148,34 @@ class Plan:
 
     def choices(self) -> Iterator[Choice]:
         """Yield what was chosen, with one reason each."""
-        size, words = self.size, f"{self.facts.target_words:,} target words"
-        layers = f"{size.layers}+{size.layers} layers, {size.width} wide"
+        size = self.size
         parts = f" in {self.parts} parts, to fit into memory" if self.parts > 1 else ""
         limit = ", as many as the time allows" if self.updates < size.updates else ""
+        schedule = f"Muon{', less for a trained model' if self.init else ''}; falls to 0 along a cosine"
         rows = (
-            (
-                "vocabulary",
-                f"up to {size.vocab:,} pieces",
-                f"for {words}; both languages share it",
-                "tokenizer.vocab_size",
-            ),
-            ("model", layers, self._model_reason(), "model.n_layers model.d_model model.d_ff"),
-            ("dropout", f"{size.dropout:g}", "small corpora are easily learnt by heart", "model.dropout"),
+            *self._model_rows(),
             ("BPE-dropout", _number(size.bpe_dropout), self._resampling_reason(), "tokenizer.dropout"),
             ("R-Drop", _number(size.r_drop), self._r_drop_reason(), "train.r_drop"),
             ("label smoothing", f"{size.smoothing:g}", "0.2 for small corpora, 0.1 else", "train.label_smoothing"),
             ("batch", f"{size.tokens:,} tokens{parts}", "small models learn from small batches", "batch.tokens"),
-            ("learning rate", f"{self.options()['train']['lr']:g}", "Muon; falls to 0 along a cosine", "train.lr"),
+            ("learning rate", f"{self.options()['train']['lr']:g}", schedule, "train.lr"),
             ("updates", f"{self.updates:,}", f"{self.epochs:,.0f} × through the corpus{limit}", "train.steps"),
             ("averaging", "last 2 checkpoints", "if better than the best one", "train.average train.average_k"),
         )
         for what, value, reason, options in rows:
             yield Choice(what, value, reason, tuple(options.split()))
+
+    def _model_rows(self) -> tuple[tuple[str, str, str, str], ...]:
+        size, words = self.size, f"{self.facts.target_words:,} target words"
+        if self.init:
+            return (("model", self.init, "with its tokenizer, size and dropout", "model"),)
+        layers = f"{size.layers}+{size.layers} layers, {size.width} wide"
+        vocabulary, why = f"up to {size.vocab:,} pieces", f"for {words}; both languages share it"
+        return (
+            ("vocabulary", vocabulary, why, "tokenizer.vocab_size"),
+            ("model", layers, self._model_reason(), "model.n_layers model.d_model model.d_ff"),
+            ("dropout", f"{size.dropout:g}", "small corpora are easily learnt by heart", "model.dropout"),
+        )
 
     def _model_reason(self) -> str:
         if is_smaller(self.size, self.facts):

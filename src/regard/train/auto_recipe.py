@@ -54,7 +54,8 @@ class AutoRecipe:
             plan = Plan(size, 1, 0.0, None, facts)
             return measure_update_time(self.load(plan.options()), device)
 
-        return choose(facts, row, update_time, _memory(device), seconds)
+        init = self.user_options().get("train", {}).get("init")
+        return replace(choose(facts, row, update_time, _memory(device), seconds), init=init)
 
     def _row(self, facts: CorpusFacts) -> Size:
         """Return the row of the table, with the number of updates that the user has set, if any."""
