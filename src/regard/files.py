@@ -30,6 +30,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("REGARD_CACHE", default))
 
 
+def check_new(path: Path) -> None:
+    """Raise a UserError unless a file or folder can be made at `path`: it is not there, but its folder is."""
+    if path.exists():
+        raise UserError(f"{path}: exists already; name another path, or delete it first")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.absolute().parent}; make it first")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write `content` to `path`. A reader, or a crash, sees either the old or the new file."""
     with new_file(path) as file:

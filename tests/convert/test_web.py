@@ -1,5 +1,6 @@
 """The exported page: its JavaScript, run under node, equals the model and the tokenizers."""
 
+import os
 import random
 import shutil
 import subprocess
@@ -116,6 +117,15 @@ def test_products_are_the_same_without_webassembly() -> None:
     }}"""
     done = subprocess.run(["node", "--input-type=module", "-e", script], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["[true,false,true,true]"] * 4, done.stderr
+
+
+def test_a_node_that_fails_is_said_and_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle_of("no positions").save(tmp_path / "model", "toy")
+    (tmp_path / "node").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "node").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    result = export(tmp_path / "model", tmp_path / "page", "web", check=[chr(0x100)])
+    assert result.checked is None and "node ended with an error" in result.verdict
 
 
 def test_without_node_the_page_is_written_but_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from regard.bundle import Bundle
 from regard.convert.export_check import ExportCheck, compare, encode_inputs, sample_inputs
 from regard.convert.export_format import CheckUnavailable, ExportFormat, ExportOptions
 from regard.errors import UserError
-from regard.files import new_file, new_folder
+from regard.files import check_new, new_file, new_folder
 
 _FORMATS: dict[str, tuple[str, str]] = {
     "ctranslate2": ("regard.convert.ctranslate2.format", "CTranslate2Format"),
@@ -71,10 +71,7 @@ def export(
     """
     chosen, out = export_format(to), Path(out)
     parsed = ExportOptions.parse(dict(options), where="export")
-    if out.exists():
-        raise UserError(f"{out}: exists already; name another path, or delete it first")
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: there is no folder {out.absolute().parent}; make it first")
+    check_new(out)
     bundle = Bundle.load(model)
     if problem := chosen.problem(bundle, parsed):
         raise UserError(f"{model}: cannot export to {to}: {problem}")

@@ -52,7 +52,12 @@ class ExportCheck:
         """Return the first outputs that differ as a Markdown table."""
         rows = [("source", "original", "exported"), ("---", "---", "---")]
         rows += [(d.source, d.original, d.exported) for d in self.differences[:_MAX_SHOWN]]
-        return "\n".join(f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in rows)
+        return "\n".join(f"| {' | '.join(_cell(text) for text in row)} |" for row in rows)
+
+
+def _cell(text: str) -> str:
+    """Return a text on one line, as a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def sample_inputs(bundle: Bundle) -> list[list[int]]:

@@ -10,7 +10,7 @@ from regard.errors import UserError
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP, SPECIALS, UNK
 
 NEVER = -1e4
-"""Logit of special tokens that the other program does not have, or that are copies: their probability is 0"""
+"""Logit of special tokens that are never generated, so that their probability is 0; float16 can hold it"""
 SUPPRESSED = "regard_suppressed"
 """In config.json of an exported language model: our special tokens that have this logit"""
 

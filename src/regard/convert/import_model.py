@@ -17,7 +17,7 @@ from regard.convert.imports.model_folder import JsonObject, ModelFolder
 from regard.convert.imports.seq2seq import read_marian, read_pegasus
 from regard.convert.imports.tensor_files import WeightReader
 from regard.errors import UserError
-from regard.files import new_folder
+from regard.files import check_new, new_folder
 from regard.manifest import MANIFEST
 from regard.memory import OutOfMemoryCaught
 from regard.models.weights import SkipInitialisation, check_shapes, load_weights
@@ -74,10 +74,7 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
     'translate'
     """
     out = Path(out)
-    if out.exists():
-        raise UserError(f"{out}: exists already; name another path, or delete it first")
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"{out}: there is no folder {out.absolute().parent}; make it first")
+    check_new(out)
     source = ModelFolder(folder)
     imported = read_model(source, languages)
     bundle = _load(imported)

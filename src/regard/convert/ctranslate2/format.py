@@ -29,9 +29,7 @@ class CTranslate2Format:
 
     def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> str | None:
         write_ctranslate2(bundle, folder, options.quantization or "float32")
-        (folder / "tokenizer").mkdir()
-        for name, content in bundle.tokenizers.files().items():
-            (folder / "tokenizer" / name).write_bytes(content)
+        bundle.tokenizers.save(folder / "tokenizer")
         return add_shortlist(bundle, folder, options)
 
     def open(self, folder: Path, bundle: Bundle) -> CTranslate2Model:

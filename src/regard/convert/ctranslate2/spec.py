@@ -13,6 +13,7 @@ from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle
 from regard.convert.ctranslate2.attention_weights import Projection, attention_weights, head_width
 from regard.convert.export_format import Quantization
+from regard.convert.id_map import NEVER
 from regard.convert.position_count import position_count
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -32,7 +33,6 @@ _ACTIVATIONS = {
     TanhGELU: common_spec.Activation.GELUTanh,
     nn.SiLU: common_spec.Activation.SWISH,
 }
-_NEVER = -1e4  # added to the logits of tokens that are never generated; float16 can hold it
 
 
 def ctranslate2_spec(bundle: Bundle, quantization: Quantization = "float32") -> ModelSpec:
@@ -112,7 +112,7 @@ def _decoder(
     if not isinstance(stack.norm, nn.Identity):
         _norm(spec.layer_norm, stack.norm)
     bias = torch.zeros(output.out_features) if output.bias is None else output.bias.clone()
-    bias[list(NEVER_GENERATED)] = _NEVER
+    bias[list(NEVER_GENERATED)] = NEVER
     _linear(spec.projection, Projection(output.weight, bias))
     return spec
 

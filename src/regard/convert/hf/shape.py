@@ -7,10 +7,11 @@ from regard.bundle import Bundle
 from regard.convert.ctranslate2.problem import ctranslate2_problem
 from regard.convert.hf.marian_tokenizer import is_marian
 from regard.convert.hf.suppressed import suppressed_ids
+from regard.convert.onnx.problem import onnx_problem
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig, TransformerConfig
 from regard.models.encoder_only import EncoderOnlyConfig
-from regard.models.stack import StackConfig, StackDecoder, StackEncoder
+from regard.models.stack import StackConfig
 
 HfClass = Literal[
     "PegasusForConditionalGeneration", "MarianMTModel", "GPT2LMHeadModel", "Starcoder2ForCausalLM", "LlamaForCausalLM"
@@ -96,10 +97,8 @@ def shape_problem(bundle: Bundle) -> str | None:
 
 def _way_out(bundle: Bundle) -> str:
     """Return what can be done with a model that is refused."""
-    encoder, decoder = (getattr(bundle.model, side, None) for side in ("encoder", "decoder"))
-    ways = [] if ctranslate2_problem(bundle) else ["ctranslate2"]
-    if isinstance(encoder, StackEncoder | None) and isinstance(decoder, StackDecoder) and decoder.reads_at_once:
-        ways.append("onnx")
+    problems = {"ctranslate2": ctranslate2_problem(bundle), "onnx": onnx_problem(bundle)}
+    ways = [name for name, problem in problems.items() if problem is None]
     return f"export to {' or '.join(ways)} instead" if ways else "regard itself runs it (translate, generate, serve)"
 
 

@@ -9,14 +9,13 @@ from tokenizers import Tokenizer as HfTokenizer
 
 from regard.convert.hf.marian_tokenizer import is_marian, write_marian_tokenizer
 from regard.convert.hf.tokenizer_forms import UNKNOWN, TokenizerForm, clean_steps, form_of
+from regard.convert.normalisation import changes_characters
 from regard.text.clean import has_surrogate
-from regard.text.tokenizer import SentencePieceTokenizer, Tokenizer, TokenizerPair
-from regard.text.vocab import EOS, SPECIALS, UNK, WORD_START
+from regard.text.tokenizer import Tokenizer, TokenizerPair
+from regard.text.vocab import EOS, SPECIALS, UNK
 
 _TARGET = "\ufdd0"
 """First character of the target's tokens where the vocabularies are separate; it occurs in no text"""
-_NORMALISED = "Å① ﬁＡ"
-"""Characters that the usual normalisation rules of SentencePiece change"""
 _NAMES = ("pad_token", "unk_token", "bos_token", "eos_token", "sep_token", "mask_token")
 """What transformers calls the special tokens"""
 
@@ -36,7 +35,7 @@ def tokenizer_problem(tokenizers: TokenizerPair) -> str | None:
     for tokenizer in (tokenizers.src, tokenizers.tgt):
         if form_of(tokenizer) is None:
             return f"the tokenizers library of transformers has no form of its tokenizer ({type(tokenizer).__name__})"
-        if _normalises(tokenizer):
+        if changes_characters(tokenizer):
             return "the tokenizers library of transformers lacks the normalisation of its SentencePiece model"
     own, others = _tokens(tokenizers)
     seen: set[str] = set()
@@ -110,10 +109,3 @@ def _form(tokenizer: Tokenizer) -> TokenizerForm:
 def _hidden(form: TokenizerForm) -> list[str]:
     """Return the special tokens that are left out when text is decoded."""
     return [token for i, token in enumerate(SPECIALS) if i != UNK or not form.shows_unknown]
-
-
-def _normalises(tokenizer: Tokenizer) -> bool:
-    """Whether a SentencePiece model, which may be imported, changes characters"""
-    if not isinstance(tokenizer, SentencePieceTokenizer):
-        return False
-    return tokenizer.normalise(_NORMALISED).removeprefix(WORD_START) != _NORMALISED.replace(" ", WORD_START)

@@ -69,9 +69,7 @@ class OnnxFormat:
             if options.quantization == "int8":
                 for path in folder.glob("*.onnx"):
                     quantize_dynamic(path, path, weight_type=QuantType.QInt8)
-        (folder / "tokenizer").mkdir()
-        for name, content in bundle.tokenizers.files().items():
-            (folder / "tokenizer" / name).write_bytes(content)
+        bundle.tokenizers.save(folder / "tokenizer")
         config = {**_describe(bundle, model, model.decoder), "graphs": _signatures(folder)}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 

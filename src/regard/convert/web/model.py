@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,10 +45,15 @@ class WebModel:
     def call(self, method: str, **arguments: object) -> Any:
         """Return the result of one of the methods in node.mjs."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"method": method, **arguments}) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        with suppress(BrokenPipeError):  # it has ended, and answers nothing
+            self._process.stdin.write(json.dumps({"method": method, **arguments}) + "\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise CheckUnavailable("node ended with an error when it ran its JavaScript; is it an old version?")
+        return json.loads(answer)
 
 
 def _stop(process: "subprocess.Popen[str]") -> None:
-    process.communicate()  # closes its input, after which it ends
+    with suppress(BrokenPipeError):
+        process.communicate()  # closes its input, after which it ends

@@ -2,11 +2,9 @@
 
 from typing import Any
 
+from regard.convert.normalisation import changes_characters
 from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
 from regard.text.vocab import WORD_START
-
-_NORMALISED = "Å① ﬁＡ"
-"""Characters that the usual normalisation rules of SentencePiece change"""
 
 
 def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
@@ -16,7 +14,7 @@ def tokenizer_problem(tokenizer: Tokenizer) -> str | None:
     if isinstance(tokenizer, SentencePieceTokenizer):
         if tokenizer.lossless:
             return "the page has no tokenizer that keeps all white space (tokenizer.lossless)"
-        if tokenizer.normalise(_NORMALISED) != WORD_START + _NORMALISED.replace(" ", WORD_START):
+        if changes_characters(tokenizer):
             return "the page has no tokenizer with the normalisation of this SentencePiece model"
     return None
 
