@@ -42,6 +42,7 @@ def test_mistakes_are_explained_in_plain_words() -> None:
         "model={kind: decoder, decoder: {kind: lstm}}": "decoder: kind 'lstm' is unknown; choose one of transformer",
         "model={kind: decoder, decoder: {n_layers: 2}}": "decoder: 'kind' is missing; choose one of transformer",
         "train.lr=2000-99-99": "the value is not valid YAML",
+        "train.lr=!!int ''": "the value is not valid YAML",
         "train.steps=" + "9" * 5000: "the value is not valid YAML",
     }.items():
         with pytest.raises(UserError) as error:

@@ -39,16 +39,31 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file of options; an empty file gives an empty mapping."""
     check_input_file(path)
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{path}: not valid YAML ({_first_line(error)})") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
         raise UserError(f"{path}: must be a mapping of options, such as 'train: {{steps: 1000}}'")
     return tree
+
+
+def parse_yaml(text: str, aliases: bool = True) -> Any:
+    """Return the value of a YAML text; raise a ValueError if it is not valid.
+
+    A hostile text can make a few aliases expand to any size, so that they are refused in files of others.
+    """
+    try:
+        if not aliases and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
+            raise ValueError("it has aliases")
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(_first_line(error)) from None
+    except (LookupError, AttributeError, TypeError, RecursionError) as error:  # such as !!int ""
+        raise ValueError(f"a value is not of its type: {_first_line(error)}") from None
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,8 +92,8 @@ def overrides(settings: Sequence[str]) -> dict[str, Any]:
         if not separator or not path:
             raise UserError(f"--set {setting}: write it as key=value, for example --set train.lr=1e-3")
         try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date such as 2000-99-99
+            value = parse_yaml(text)
+        except ValueError:
             raise UserError(f"--set {setting}: the value is not valid YAML") from None
         for key in reversed(path.split(".")):
             value = {key: value}

@@ -114,6 +114,7 @@ def write_marian(folder: Path, layout: str = "shared", noise: float = NOISE, **o
 STRANGE = (
     "It's THEY'LL  two   spaces\n\nlines\t tab 3 12345 3.14%",
     "café naïve Ω 日本語 😀 … —x_y",
+    "ΟΔΟΣ ΣΑΣ x\u0378 a\u200bb",
     " leading and trailing ",
     "a<|im_start|>b <|im_start|> c",
     "",

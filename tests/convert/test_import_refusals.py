@@ -72,6 +72,38 @@ def link_out(name: str) -> Change:
     return change
 
 
+def link_to_itself(name: str) -> Change:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        (folder / name).symlink_to(name)
+
+    return change
+
+
+def edit_bpe(**changes: Any) -> Change:
+    def change(folder: Path) -> None:
+        model = json.loads((folder / "tokenizer.json").read_text())["model"]
+        edit_json("tokenizer.json", model={**model, **changes})(folder)
+
+    return change
+
+
+def edit_options(text: str) -> Change:
+    """Replace the options of a Marian model."""
+    return replace_member("special:model.yml", npy(np.frombuffer(text.encode(), dtype=np.int8)))
+
+
+def replace_member(name: str, array: bytes) -> Change:
+    def change(folder: Path) -> None:
+        with zipfile.ZipFile(folder / "model.npz") as file:
+            members = {**{member: file.read(member) for member in file.namelist()}, f"{name}.npy": array}
+        with zipfile.ZipFile(folder / "model.npz", "w") as file:
+            for member, content in members.items():
+                file.writestr(member, content)
+
+    return change
+
+
 def only_pickle(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
 
@@ -90,6 +122,14 @@ def npy(array: "np.ndarray[Any, Any]") -> bytes:
     return content.getvalue()
 
 
+def header(shape: str) -> bytes:
+    """An array that has this shape, but hardly any content"""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text.encode() + bytes(8)
+
+
+MERGED_ALIASES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40))
+"""YAML whose last mapping is merged from 2^39"""
 HUGE_HEADER = (2**60).to_bytes(8, "little") + b"{}"
 SHARDS = "model.safetensors.index.json"
 VOCAB = "opus.spm32k.vocab.yml"
@@ -131,6 +171,20 @@ CASES: dict[str, tuple[str, Change, str]] = {
     "a link out of the folder": ("marian", link_out("source.spm"), "leads out of the folder"),
     "weights outside": ("marian", link_out("model.safetensors"), "leads out of the folder"),
     "the start is no token": ("marian", edit_json("config.json", decoder_start_token_id=-5), "not the id of a token"),
+    "a link to itself": ("marian", link_to_itself("vocab.json"), "cannot be the path of a file"),
+    "half a character": ("marian", edit_json("vocab.json", **{"\ud800": 1}), "not a JSON object"),
+    "a line feed in a name": ("marian", edit_tensors(**{"a\nb": torch.zeros(1)}), r"tensor 'a\\nb' has no place"),
+    "a merge of unknown symbols": (
+        "llama",
+        edit_bpe(merges=[["x", "\u00e9"]]),
+        "merge of 'x' and 'é' is not in the voc",
+    ),
+    "the unknown token is a list": ("llama", edit_bpe(unk_token=[]), "not a tokenizer"),
+    "a shard with a long name": (
+        "llama",
+        edit_json(SHARDS, weight_map={"a": f"{300 * 'x'}.safetensors"}),
+        "not the name of a safetensors file",
+    ),
     "shards elsewhere": (
         "llama",
         edit_json(SHARDS, weight_map={"a": "../../x.safetensors"}),
@@ -163,6 +217,15 @@ CASES: dict[str, tuple[str, Change, str]] = {
     "an array without content": ("npz", add_member("Wx", npy(np.zeros((9, 9)))[:-80]), "no place in this kind"),
     "a short embedding table": ("npz", truncate("model.npz"), "not a complete .npz file"),
     "no zip file": ("npz", write("model.npz", b"PK\x03\x04"), "not a complete .npz file"),
+    "a shape of 2^64": ("npz", replace_member("special:model.yml", header(f"({2**32}, {2**32})")), "is shorter than"),
+    "a negative shape": ("npz", add_member("Wx", header("(-1,)")), "'Wx' cannot be read"),
+    "a header that does not end": ("npz", add_member("Wx", header("((((((")), "'Wx' cannot be read"),
+    "numbers of 16 bytes": ("npz", add_member("Wx", npy(np.zeros(2, dtype=np.longdouble))), "not that of numbers"),
+    "options that expand": ("npz", edit_options(MERGED_ALIASES), "not valid YAML"),
+    "options of a wrong type": ("npz", edit_options("type: !!int ''"), "not valid YAML"),
+    "a layer with a long number": ("npz", add_member(f"encoder_l{5000 * '1'}_Wo", npy(np.zeros(2))), "has no place"),
+    "a null byte in a name": ("npz", write("decoder.yml", b'models: ["a\\0b"]'), "cannot be the path of a file"),
+    "an id of many digits": ("npz", write(VOCAB, b"a: " + 5000 * b"1"), "line 1 is not a token and its id"),
     "two models": ("npz", write("other.npz", b""), "has 2 .npz files"),
     "no ids": ("npz", write(VOCAB, b"a\nb\n"), "line 1 is not a token and its id"),
     "no vocab.yml": ("npz", remove(VOCAB), "has 0 vocabularies"),

@@ -126,7 +126,7 @@ def _load(imported: ImportedModel) -> Bundle:
 
 def _card(folder: ModelFolder, imported: ImportedModel) -> str:
     languages = f", {imported.languages[0]} → {imported.languages[1]}" if imported.task == "translate" else ""
-    card = f"""# {folder.path.resolve().name}
+    card = f"""# {folder.path.resolve().name.encode("utf-8", "replace").decode()}
 
 A {imported.title} model{languages}, imported into regard. Its license and training data are those of the original.
 """

@@ -50,7 +50,7 @@ class BytePairTokenizer:
         self.symbols = [*SPECIALS, *symbols]
         self._ids = {symbol: i for i, symbol in enumerate(self.symbols) if i >= len(SPECIALS)}
         self.merges = tuple(merges)
-        self._ranks = {pair: rank for rank, pair in reversed(list(enumerate(self.merges)))}
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self.options = options
         self._added = frozenset(options.added)
         # Longest first, because one may start with another.

@@ -96,7 +96,9 @@ class WordPieceTokenizer:
             text = "".join(f" {c} " if _is_chinese(c) else c for c in text)
         if options.strip_accents:
             text = "".join(c for c in normalize("NFD", text) if category(c) != "Mn")
-        for word in (text.lower() if options.lowercase else text).split():
+        if options.lowercase:
+            text = "".join(map(str.lower, text))  # one by one: the last σ of a word is not special in BERT
+        for word in text.split():
             for is_mark, run in groupby(word, _is_punctuation):
                 joined = "".join(run)
                 yield from joined if is_mark else [joined]
@@ -117,7 +119,7 @@ class WordPieceTokenizer:
 
 
 def _is_control(character: str) -> bool:
-    return character in "\0\ufffd" or category(character)[0] == "C"
+    return character in "\0\ufffd" or category(character) in ("Cc", "Cf", "Co", "Cs")
 
 
 def _is_chinese(character: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from regard.bundle import NO_LANGUAGES, Bundle
+from regard.config import parse_yaml
 from regard.convert.export_format import ExportOptions
 from regard.convert.hf.shape import hf_class, is_encoder_decoder
 from regard.convert.hf.tokenizer import first_source_id
@@ -91,7 +92,7 @@ def _read_header(card: str) -> dict[str, Any]:
     """Return the YAML at the start of a card; empty if there is none."""
     found = _HEADER.match(card)
     try:
-        header = yaml.safe_load(found[1]) if found else {}
-    except yaml.YAMLError:
+        header = parse_yaml(found[1], aliases=False) if found else {}
+    except ValueError:
         header = {}
     return header if isinstance(header, dict) else {}

@@ -1,13 +1,14 @@
 """Import of models that Marian itself wrote: .npz, vocab.yml and SentencePiece files, as OPUS-MT packs them."""
 
+import json
+import re
 from pathlib import PurePath
 
-import yaml
-
+from regard.config import parse_yaml
 from regard.convert.imports.imported_model import ImportedModel
 from regard.convert.imports.marian_npz import MarianNpz
 from regard.convert.imports.marian_vocabulary import MarianVocabulary, marian_tokenizers
-from regard.convert.imports.model_folder import ModelFolder
+from regard.convert.imports.model_folder import MAX_YAML, ModelFolder
 from regard.convert.imports.model_languages import find_languages
 from regard.convert.imports.seq2seq import seq2seq_model
 from regard.convert.imports.tensor_files import Npz
@@ -16,6 +17,7 @@ from regard.errors import UserError
 _DECODER = "decoder.yml"
 """Marian's settings of decoding, which name the files"""
 _VOCABULARIES = ("*.vocab.yml", "vocab*.yml")
+_ID = re.compile(r"[0-9]{1,9}")
 _SOURCE = "model.encoder.embed_tokens.weight"
 _TABLES = ("model.shared.weight", "model.decoder.embed_tokens.weight")
 
@@ -49,9 +51,10 @@ def _settings(folder: ModelFolder) -> dict[str, object]:
     """Read decoder.yml, if there is one."""
     if not folder.has(_DECODER):
         return {}
+    content = folder.read(_DECODER, 2**20)
     try:
-        tree = yaml.safe_load(folder.read(_DECODER, 2**20))
-    except (yaml.YAMLError, ValueError, RecursionError):
+        tree = parse_yaml(content[:MAX_YAML].decode(), aliases=False)
+    except ValueError:
         tree = None
     return tree if isinstance(tree, dict) else {}
 
@@ -59,7 +62,7 @@ def _settings(folder: ModelFolder) -> dict[str, object]:
 def _named(settings: dict[str, object], key: str) -> list[str]:
     """Return the names of files in the settings, which must lie in the folder itself."""
     names = settings.get(key)
-    return [PurePath(str(name)).name for name in names] if isinstance(names, list) else []
+    return [PurePath(name).name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _read_vocabulary(folder: ModelFolder, name: str) -> dict[str, int]:
@@ -68,7 +71,7 @@ def _read_vocabulary(folder: ModelFolder, name: str) -> dict[str, int]:
     for number, line in enumerate(folder.read(name).decode("utf-8", "replace").split("\n"), start=1):
         if line.strip():
             token, _, value = line.rpartition(":")
-            if not value.strip().isdecimal():
+            if not _ID.fullmatch(value.strip()):
                 raise UserError(f"{folder.path / name}: line {number} is not a token and its id")
             ids[_unquoted(token)] = int(value.strip())
     return ids
@@ -79,6 +82,14 @@ def _unquoted(token: str) -> str:
     if len(token) < 2 or token[0] != token[-1] or token[0] not in "'\"":
         return token
     try:
-        return str(yaml.safe_load(token))
-    except yaml.YAMLError:
+        text = json.loads(token)  # most are JSON too, which is read much faster
+    except ValueError:
+        text = _parsed(token)
+    return str(text).encode("utf-8", "replace").decode()
+
+
+def _parsed(token: str) -> object:
+    try:
+        return parse_yaml(token, aliases=False)
+    except ValueError:
         return token[1:-1]

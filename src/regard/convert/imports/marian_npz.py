@@ -4,17 +4,17 @@ import re
 from typing import Any, Literal, NamedTuple
 
 import torch
-import yaml
 from torch import Tensor
 
-from regard.convert.imports.model_folder import JsonObject
+from regard.config import parse_yaml
+from regard.convert.imports.model_folder import MAX_YAML, JsonObject
 from regard.convert.imports.tensor_files import Npz
 from regard.errors import UserError
 
 _CONFIG = "special:model.yml"
 _ACTIVATIONS = ("swish", "relu")  # their gelu is an approximation that we do not have
 
-_LAYER = re.compile(r"(?P<side>encoder|decoder)_l(?P<layer>\d+)_(?P<part>\w+)")
+_LAYER = re.compile(r"(?P<side>encoder|decoder)_l(?P<layer>\d{1,4})_(?P<part>\w+)")
 _ATTENTION = {"self": "self_attn", "context": "encoder_attn"}
 _PARTS = {
     **{
@@ -115,8 +115,8 @@ class MarianNpz:
             raise UserError(f"{self.where}: has no options ({_CONFIG}), so this is not a model of Marian")
         content = self._npz.array(_CONFIG).tobytes().rstrip(b"\0")
         try:
-            tree: Any = yaml.safe_load(content[: 2**20].decode())
-        except (yaml.YAMLError, ValueError, RecursionError):
+            tree: Any = parse_yaml(content[:MAX_YAML].decode(), aliases=False)
+        except ValueError:
             tree = None
         if not isinstance(tree, dict):
             raise UserError(f"{self.where}: its options ({_CONFIG}) are not valid YAML; the file is damaged")

@@ -45,7 +45,7 @@ class MarianVocabulary:
         """Return the map of ids; `specials` are those that differ from the tokens <unk>, </s> and <pad>."""
         found = {"unk": self.ids[UNKNOWN], "eos": self.ids[END], "pad": self.ids.get(PADDING)}
         try:
-            return IdMap.of(self.size, **{**found, **specials})
+            return IdMap.of(self.size, **{**found, **{name: i for name, i in specials.items() if i is not None}})
         except UserError as error:
             raise UserError(f"{self.where}: {error}") from None
 

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import UserError
-from regard.manifest import check_regular
+from regard.manifest import check_regular, read_regular
 
 _MIB = 2**20
 _MAX_CONFIG = 4 * _MIB
 _MAX_TOKENIZER = 256 * _MIB
 _MAX_VOCABULARY = 4_000_000
+MAX_YAML = 2**16
+"""Bytes of settings in YAML, whose parser is slow"""
 
 T = TypeVar("T")
 
@@ -38,7 +40,10 @@ class ModelFolder:
     def file(self, name: str) -> Path:
         """Return the path of a file, after a check that it is a file and lies in the folder."""
         path = self.path / name
-        resolved = path.resolve()
+        try:
+            resolved = path.resolve()
+        except (RuntimeError, ValueError):  # a link to itself, or a name with a null byte
+            raise UserError(f"{str(path)!r:.200}: cannot be the path of a file") from None
         if not (resolved.is_relative_to(self._root) or self._is_cached(resolved)):
             raise UserError(f"{path}: leads out of the folder; copy the files of the model into one folder")
         check_regular(path)
@@ -49,7 +54,7 @@ class ModelFolder:
         path = self.file(name)
         if path.stat().st_size > limit:
             raise UserError(f"{path}: larger than {limit // _MIB} MiB, which no such file is; is it the right one?")
-        return path.read_bytes()
+        return read_regular(path)
 
     def config(self, name: str = "config.json") -> "JsonObject":
         """Read a small JSON file with settings."""
@@ -60,6 +65,8 @@ class ModelFolder:
         content = self.read(name, limit)
         try:
             tree = json.loads(content)
+            if rb"\ud" in content.lower():  # half of a character cannot be written again
+                json.dumps(tree, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             tree = None
         if not isinstance(tree, dict):
@@ -124,7 +131,11 @@ class JsonObject:
         value = self.tree.get(key)
         value = default if value is None else value
         if value not in allowed:
-            raise UserError(f"{self.where}: '{key}' is {value!r:.60}, but only {_listed(allowed)} can be imported")
+            raise UserError(f"{self.where}: '{key}' is {_shown(value)}, but only {_listed(allowed)} can be imported")
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.60}" if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
 def _listed(values: tuple[object, ...]) -> str:

@@ -2,15 +2,14 @@
 
 import re
 
-import yaml
-
 from regard.bundle import NO_LANGUAGES
-from regard.convert.imports.model_folder import ModelFolder
+from regard.config import parse_yaml
+from regard.convert.imports.model_folder import MAX_YAML, ModelFolder
 
 _CARD = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
 _NAME = re.compile(r"opus-mt[\w-]*-(?P<src>[a-z]{2,3})-(?P<tgt>[a-z]{2,3})")
 _CODE = re.compile(r"[a-z]{2,3}")
-_MAX_CARD = 2**20
+_MAX_CARD = 2**22
 
 
 def find_languages(folder: ModelFolder) -> tuple[str, str]:
@@ -30,10 +29,10 @@ def _from_card(folder: ModelFolder) -> tuple[str, str] | None:
     """Read `language: [en, fr]` at the beginning of README.md."""
     if not folder.has("README.md"):
         return None
-    header = _CARD.match(folder.read("README.md", _MAX_CARD).decode("utf-8", "replace"))
+    header = _CARD.match(folder.read("README.md", _MAX_CARD)[:MAX_YAML].decode("utf-8", "replace"))
     try:
-        return _pair(*yaml.safe_load(header[1])["language"]) if header else None
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError):
+        return _pair(*parse_yaml(header[1], aliases=False)["language"]) if header else None
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -1,7 +1,12 @@
 """Tensors of other programs in safetensors and Marian's .npz files; shapes are known before anything is read."""
 
+import lzma
+import math
 import re
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +23,16 @@ from regard.errors import UserError
 SAFETENSORS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
-_SHARD = re.compile(r"[\w.-]+\.safetensors")
+_SHARD = re.compile(r"[\w.-]{1,200}\.safetensors")
 
 _MAX_RATIO = 4  # of the sizes of a .npz file's members and of the file; trained weights can hardly be compressed
 _MAX_MEMBERS = 100_000
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, OSError, EOFError, MemoryError),
+    *(ValueError, TypeError, LookupError, RuntimeError, SyntaxError, AttributeError, struct.error),
+)
+"""What zipfile and numpy raise when a file is damaged"""
 
 
 class TensorFiles(Protocol):
@@ -63,8 +73,8 @@ class Npz:
         self.where = str(path)
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError, NotImplementedError) as error:
-            raise UserError(f"{path}: not a complete .npz file ({error})") from None
+        except _UNREADABLE as error:
+            raise UserError(f"{path}: not a complete .npz file ({error!s:.100})") from None
         members = self._zip.infolist()
         if len(members) > _MAX_MEMBERS:
             raise UserError(f"{path}: has {len(members):,} members, which no model has")
@@ -83,13 +93,14 @@ class Npz:
         """Return an array as it is stored."""
         with self._open(name) as file:
             shape, fortran, dtype = self._header(name, file)
-            n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            n_bytes = math.prod(shape) * dtype.itemsize
             if n_bytes > self._members[name].file_size:
-                raise UserError(f"{self.where}: array '{name}' is shorter than its header says; the file is damaged")
+                raise UserError(
+                    f"{self.where}: array {name!r:.80} is shorter than its header says; the file is damaged"
+                )
             array = np.frombuffer(bytearray(file.read(n_bytes)), dtype=dtype)
-        if array.nbytes != n_bytes:
-            raise UserError(f"{self.where}: array '{name}' is not complete; copy the file again")
-        return array.reshape(shape[::-1]).T.copy() if fortran else array.reshape(shape)
+            array = array.astype(dtype.newbyteorder("="), copy=False)
+            return array.reshape(shape[::-1]).T.copy() if fortran else array.reshape(shape)
 
     @contextmanager
     def _open(self, name: str) -> Iterator[IO[bytes]]:
@@ -98,8 +109,8 @@ class Npz:
                 yield file
         except UserError:
             raise
-        except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, NotImplementedError) as error:
-            raise UserError(f"{self.where}: array '{name}' cannot be read ({error!s:.100})") from None
+        except _UNREADABLE as error:
+            raise UserError(f"{self.where}: array {name!r:.80} cannot be read ({error!s:.100})") from None
 
     def _header(self, name: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, "np.dtype[np.float32]"]:
         """Read the header of an array → shape, whether columns come first, and the type of the numbers"""
@@ -108,9 +119,11 @@ class Npz:
             raise ValueError(f"version {version} of the format")
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
-        if dtype.hasobject or dtype.kind not in "fiu" or dtype.names:
+        if dtype.hasobject or dtype.kind not in "fiu" or dtype.names or dtype.itemsize > 8:
             raise ValueError(f"its type {dtype} is not that of numbers")
-        return tuple(int(n) for n in shape), bool(fortran), dtype
+        if min(shape, default=0) < 0:
+            raise ValueError(f"its shape {shape} is not one")
+        return shape, fortran, dtype
 
 
 class WeightReader:
@@ -159,7 +172,7 @@ class WeightReader:
         """Raise a UserError if there are other tensors than those read and those whose names match `ignored`."""
         for name in sorted(self.files.shapes.keys() - self.used):
             if not re.fullmatch(ignored, name):
-                raise UserError(f"{self.files.where}: tensor '{name:.80}' has no place in this kind of model")
+                raise UserError(f"{self.files.where}: tensor {name!r:.80} has no place in this kind of model")
 
 
 def _shards(folder: ModelFolder) -> list[str]:
@@ -187,4 +200,4 @@ def _opened(path: Path) -> "Iterator[safe_open]":
         with safe_open(path, framework="pt") as file:
             yield file
     except SafetensorError as error:
-        raise UserError(f"{path}: not a complete safetensors file ({error})") from None
+        raise UserError(f"{path}: not a complete safetensors file ({error!s:.100})") from None

@@ -57,9 +57,14 @@ class TokenizerJson:
         options = _options(tree, ids.keys() - added.keys())
         if options is None:
             raise UserError(f"{where}: splits texts in a way that is not known here, so it cannot be imported")
-        return cls(
-            ids, [_as_pair(merge) for merge in model["merges"]], model.get("unk_token"), (*added,), options, where
-        )
+        merges = [_as_pair(merge) for merge in model["merges"]]
+        for left, right in merges:
+            if any(symbol not in model["vocab"] for symbol in (left, right, left + right)):
+                raise UserError(f"{where}: the merge of {left!r:.40} and {right!r:.40} is not in the vocabulary")
+        unknown = model.get("unk_token")
+        if not isinstance(unknown, str | None):
+            raise TypeError
+        return cls(ids, merges, unknown, (*added,), options, where)
 
     def id_map(self, size: int, **specials: int | None) -> IdMap:
         """Return the map of ids to ours, of an embedding table with `size` rows."""

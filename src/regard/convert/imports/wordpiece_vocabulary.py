@@ -68,10 +68,10 @@ def _from_json(folder: ModelFolder) -> WordPieceVocabulary:
 def _from_text(folder: ModelFolder) -> WordPieceVocabulary:
     if not folder.has(_TEXT):
         raise UserError(f"{folder}: there is no {TOKENIZER_JSON} and no {_TEXT}, so texts cannot be tokenised")
-    lines = folder.read(_TEXT).decode("utf-8", "replace").splitlines()
+    lines = [line.removesuffix("\r") for line in folder.read(_TEXT).decode("utf-8", "replace").split("\n")]
     settings = folder.config(_SETTINGS).tree if folder.has(_SETTINGS) else {}
     options = _options(settings, "do_lower_case", "tokenize_chinese_chars")
-    return WordPieceVocabulary({token: i for i, token in enumerate(lines)}, options, str(folder.path / _TEXT))
+    return WordPieceVocabulary({token: i for i, token in enumerate(lines) if token}, options, str(folder.path / _TEXT))
 
 
 def _options(settings: Mapping[str, Any], lowercase: str, chinese: str) -> WordPieceOptions:
