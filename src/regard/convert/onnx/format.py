@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -85,6 +86,7 @@ def _write_graph(graph: nn.Module, inputs: dict[str, Tensor], outputs: list[str]
     shapes = {name: {i: axis for i, axis in enumerate(_AXES[name]) if axis} for name in inputs}
     if "cache" not in inputs:  # the encoder's tokens are the source
         shapes["input_ids"] = {0: "batch", 1: "source"}
+    import_module("torch._dynamo")  # torch.onnx.export would report Ctrl-C in this long import as an error of its own
     with torch.no_grad():
         program = torch.onnx.export(
             graph,
