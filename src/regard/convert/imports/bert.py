@@ -8,7 +8,7 @@ from regard import models
 from regard.convert.id_map import IdMap
 from regard.convert.imports.imported_model import ACTIVATIONS, ImportedModel, prefixed, stacked
 from regard.convert.imports.model_folder import JsonObject, ModelFolder
-from regard.convert.imports.tensor_files import Safetensors, WeightReader
+from regard.convert.imports.tensor_files import Safetensors, WeightReader, vocab_size
 from regard.convert.imports.wordpiece_vocabulary import WordPieceVocabulary
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.stack import StackConfig
@@ -29,7 +29,7 @@ def read_bert(folder: ModelFolder, config: JsonObject, languages: tuple[str, str
         config.require(name, value, default=value)
     files = Safetensors(folder)
     vocabulary = WordPieceVocabulary.read(folder)
-    id_map = vocabulary.id_map(config.vocab_size())
+    id_map = vocabulary.id_map(vocab_size(config, files))
     tokenizer = vocabulary.tokenizer(id_map)
     encoder = {
         "kind": "transformer",

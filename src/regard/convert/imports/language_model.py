@@ -11,7 +11,7 @@ from regard.convert.id_map import SUPPRESSED, IdMap
 from regard.convert.imports.imported_model import ACTIVATIONS, ImportedModel, prefixed, stacked
 from regard.convert.imports.model_folder import JsonObject, ModelFolder
 from regard.convert.imports.own_tokenizers import own_id_maps, own_tokenizers
-from regard.convert.imports.tensor_files import Safetensors, WeightReader
+from regard.convert.imports.tensor_files import Safetensors, TensorFiles, WeightReader, vocab_size
 from regard.convert.imports.tokenizer_json import TokenizerJson
 from regard.errors import UserError
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -96,7 +96,8 @@ def _language_model(
     weights: Callable[[WeightReader, DecoderOnlyConfig, IdMap], dict[str, Tensor]],
     context: int,
 ) -> ImportedModel:
-    tokenizers, id_map = _tokenizers(folder, config)
+    files = Safetensors(folder)
+    tokenizers, id_map = _tokenizers(folder, config, files)
     decoder = {"kind": "transformer", "scale_embedding": False, **options}
     tied = config.flag("tie_word_embeddings", default=title == "GPT-2")
     tree = {"kind": "decoder", "decoder": decoder, "tied": tied, "output_bias": -1 in id_map.outputs}
@@ -107,15 +108,15 @@ def _language_model(
         "text",
         model_config,
         tokenizers,
-        Safetensors(folder),
+        files,
         LanguageModelWeights(model_config, id_map, weights),
         r"(.*\.)?(lm_head\.weight|attn\.(masked_)?bias|rotary_emb\.inv_freq)",
         context=max(2, min(context, _MAX_CONTEXT)),
     )
 
 
-def _tokenizers(folder: ModelFolder, config: JsonObject) -> tuple[TokenizerPair, IdMap]:
-    size = config.vocab_size()
+def _tokenizers(folder: ModelFolder, config: JsonObject, files: TensorFiles) -> tuple[TokenizerPair, IdMap]:
+    size = vocab_size(config, files)
     if (own := own_tokenizers(folder)) is not None:
         return own, own_id_maps(own, [size], config.where)[-1].suppress(config.get(SUPPRESSED, list, []))
     vocabulary = TokenizerJson.read(folder)

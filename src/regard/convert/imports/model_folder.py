@@ -11,7 +11,6 @@ from regard.manifest import check_regular, read_regular
 _MIB = 2**20
 _MAX_CONFIG = 4 * _MIB
 _MAX_TOKENIZER = 256 * _MIB
-_MAX_VOCABULARY = 4_000_000
 MAX_YAML = 2**16
 """Bytes of settings in YAML, whose parser is slow"""
 
@@ -100,12 +99,6 @@ class JsonObject:
 
     def number(self, key: str, default: int | None = None) -> int:
         return self.get(key, int, default)
-
-    def vocab_size(self, key: str = "vocab_size", default: int | None = None) -> int:
-        size = self.number(key, default)
-        if not 1 <= size <= _MAX_VOCABULARY:
-            raise UserError(f"{self.where}: '{key}' must be 1 to {_MAX_VOCABULARY:,}, not {size}")
-        return size
 
     def flag(self, key: str, default: bool = False) -> bool:
         return self.get(key, bool, default)

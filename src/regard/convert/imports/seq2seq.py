@@ -13,7 +13,7 @@ from regard.convert.imports.marian_vocabulary import MarianVocabulary, marian_to
 from regard.convert.imports.model_folder import JsonObject, ModelFolder
 from regard.convert.imports.model_languages import find_languages
 from regard.convert.imports.own_tokenizers import own_id_maps, own_tokenizers
-from regard.convert.imports.tensor_files import Safetensors, TensorFiles, WeightReader
+from regard.convert.imports.tensor_files import Safetensors, TensorFiles, WeightReader, vocab_size
 from regard.convert.split_positions import interleave_positions, position_layout
 from regard.errors import UserError
 from regard.models import ModelConfig
@@ -40,14 +40,15 @@ def read_marian(folder: ModelFolder, config: JsonObject, languages: tuple[str, s
         "eos": config.id("eos_token_id"),
         "pad": config.id("pad_token_id"),
     }
+    files = Safetensors(folder)
     names = ["vocab.json"] if shared else ["vocab.json", "target_vocab.json"]
     vocabularies = [
         MarianVocabulary.of(folder.json(name).tree, size, str(folder.path / name))
-        for name, size in zip(names, _table_sizes(config), strict=True)
+        for name, size in zip(names, _table_sizes(config, files), strict=True)
     ]
     maps = [*(vocabulary.id_map() for vocabulary in vocabularies[:-1]), vocabularies[-1].id_map(**specials)]
     tokenizers = marian_tokenizers(folder, vocabularies, maps, languages)
-    return seq2seq_model("Marian", folder, config, Safetensors(folder), tokenizers, maps, languages)
+    return seq2seq_model("Marian", folder, config, files, tokenizers, maps, languages)
 
 
 def read_pegasus(folder: ModelFolder, config: JsonObject, languages: tuple[str, str] | None) -> ImportedModel:
@@ -60,17 +61,18 @@ def read_pegasus(folder: ModelFolder, config: JsonObject, languages: tuple[str, 
 def _own_model(
     title: str, folder: ModelFolder, config: JsonObject, own: TokenizerPair, languages: tuple[str, str] | None
 ) -> ImportedModel:
-    maps = own_id_maps(own, _table_sizes(config), config.where)
+    files = Safetensors(folder)
+    maps = own_id_maps(own, _table_sizes(config, files), config.where)
     languages = languages or find_languages(folder)
-    return seq2seq_model(title, folder, config, Safetensors(folder), own, maps, languages, is_own=True)
+    return seq2seq_model(title, folder, config, files, own, maps, languages, is_own=True)
 
 
-def _table_sizes(config: JsonObject) -> list[int]:
+def _table_sizes(config: JsonObject, files: TensorFiles) -> list[int]:
     """Return the number of embeddings of both sides, or of each."""
-    size = config.vocab_size()
+    size = vocab_size(config, files)
     if config.flag("share_encoder_decoder_embeddings", True):
         return [size]
-    return [size, config.vocab_size("decoder_vocab_size", size)]
+    return [size, vocab_size(config, files, "decoder_vocab_size", size)]
 
 
 def seq2seq_model(

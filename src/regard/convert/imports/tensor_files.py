@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from regard.convert.imports.model_folder import ModelFolder
+from regard.convert.imports.model_folder import JsonObject, ModelFolder
 from regard.errors import UserError
 
 SAFETENSORS = "model.safetensors"
@@ -93,12 +93,7 @@ class Npz:
         """Return an array as it is stored."""
         with self._open(name) as file:
             shape, fortran, dtype = self._header(name, file)
-            n_bytes = math.prod(shape) * dtype.itemsize
-            if n_bytes > self._members[name].file_size:
-                raise UserError(
-                    f"{self.where}: array {name!r:.80} is shorter than its header says; the file is damaged"
-                )
-            array = np.frombuffer(bytearray(file.read(n_bytes)), dtype=dtype)
+            array = np.frombuffer(bytearray(file.read(math.prod(shape) * dtype.itemsize)), dtype=dtype)
             array = array.astype(dtype.newbyteorder("="), copy=False)
             return array.reshape(shape[::-1]).T.copy() if fortran else array.reshape(shape)
 
@@ -121,8 +116,8 @@ class Npz:
         shape, fortran, dtype = read(file)
         if dtype.hasobject or dtype.kind not in "fiu" or dtype.names or dtype.itemsize > 8:
             raise ValueError(f"its type {dtype} is not that of numbers")
-        if min(shape, default=0) < 0:
-            raise ValueError(f"its shape {shape} is not one")
+        if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize > self._members[name].file_size:
+            raise ValueError("its shape is not that of its content")
         return shape, fortran, dtype
 
 
@@ -173,6 +168,14 @@ class WeightReader:
         for name in sorted(self.files.shapes.keys() - self.used):
             if not re.fullmatch(ignored, name):
                 raise UserError(f"{self.files.where}: tensor {name!r:.80} has no place in this kind of model")
+
+
+def vocab_size(config: JsonObject, files: TensorFiles, key: str = "vocab_size", default: int | None = None) -> int:
+    """Return a number of tokens in config.json; refuse one that no table of embeddings has before it takes memory."""
+    size = config.number(key, default)
+    if not any(shape[:1] == (size,) and math.prod(shape) >= size > 0 for shape in files.shapes.values()):
+        raise UserError(f"{config.where}: '{key}' is {size!s:.30}, but {files.where} has no tensor with that many rows")
+    return size
 
 
 def _shards(folder: ModelFolder) -> list[str]:
