@@ -57,13 +57,18 @@ def parse_yaml(text: str, aliases: bool = True) -> Any:
     A hostile text can make a few aliases expand to any size, so that they are refused in files of others.
     """
     try:
-        if not aliases and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ValueError("it has aliases")
-        return yaml.safe_load(text)
+        return yaml.safe_load(text) if aliases else _WithoutAliases(text).get_single_data()
     except yaml.YAMLError as error:
         raise ValueError(_first_line(error)) from None
     except (LookupError, AttributeError, TypeError, RecursionError) as error:  # such as !!int ""
         raise ValueError(f"a value is not of its type: {_first_line(error)}") from None
+
+
+class _WithoutAliases(yaml.SafeLoader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has aliases")
+        return super().compose_node(parent, index)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

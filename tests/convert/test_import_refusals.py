@@ -229,6 +229,7 @@ CASES: dict[str, tuple[str, Change, str]] = {
     "a header that does not end": ("npz", add_member("Wx", header("((((((")), "'Wx' cannot be read"),
     "numbers of 16 bytes": ("npz", add_member("Wx", npy(np.zeros(2, dtype=np.longdouble))), "not that of numbers"),
     "options that expand": ("npz", edit_options(MERGED_ALIASES), "not valid YAML"),
+    "options in many brackets": ("npz", edit_options(60_000 * "["), "not valid YAML"),
     "options of a wrong type": ("npz", edit_options("type: !!int ''"), "not valid YAML"),
     "a layer with a long number": ("npz", add_member(f"encoder_l{5000 * '1'}_Wo", npy(np.zeros(2))), "has no place"),
     "a null byte in a name": ("npz", write("decoder.yml", b'models: ["a\\0b"]'), "cannot be the path of a file"),
