@@ -56,7 +56,7 @@ _SHORT, _SHORT_SENTENCES = 1_800, 200
 _TRAINING_SHARE = 0.95  # of the time, validations included, less some seconds to tokenise, average and save
 _OVERHEAD = 15.0
 _WIDE = 512  # a model this wide gets half the learning rate
-_INIT_LR = 0.1  # of the learning rate; the full one destroys what a trained model knows (docs/training.md)
+_INIT_LR = 0.1  # of the learning rate; the full one makes a trained model worse (docs/training.md)
 _BYTES_PER_LOGIT = 12  # of the output layer in training, with gradient and temporary values
 
 UpdateTime = Callable[["Size"], float]
