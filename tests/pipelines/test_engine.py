@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import regard
-from regard.bundle import Bundle
 from regard.errors import UserError
 from regard.pipelines.engine import EngineChoice
 from regard.pipelines.translation import Translation
@@ -156,7 +155,7 @@ def test_the_cache_is_used_if_the_model_directory_cannot_be_written(
     (model / ".engines").write_text("a file in its place")
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     regard.load(model, device="cpu", engine="ctranslate2")
-    assert len(list((tmp_path / "cache" / "engines").iterdir())) == 1
+    assert len(list((tmp_path / "cache" / "engines").glob("ctranslate2-*"))) == 1
 
 
 def test_pytorch_is_used_if_there_is_no_place_for_the_engine(
@@ -200,11 +199,31 @@ def test_unknown_engines_are_refused(name: str, folder: Path) -> None:
         regard.load(folder, engine=name)
 
 
-def test_a_damaged_engine_is_named(tmp_path: Path) -> None:
+def test_a_damaged_engine_is_made_again(tmp_path: Path) -> None:
     model = write_bundle(tmp_path / "model")
-    regard.load(model, device="cpu", engine="ctranslate2")
+    expected = outputs(regard.load(model, device="cpu", engine="ctranslate2").translate(TEXTS))  # type: ignore[union-attr]
     [made] = (model / ".engines").iterdir()
     (made / "model.bin").write_bytes(b"x")
-    with pytest.raises(UserError, match="delete it"):
-        regard.load(model, device="cpu", engine="ctranslate2")
-    Bundle.load(model)
+    assert outputs(regard.load(model, device="cpu", engine="ctranslate2").translate(TEXTS)) == expected  # type: ignore[union-attr]
+
+
+def test_an_engine_of_somebody_else_is_not_used(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(folder, model, ignore=shutil.ignore_patterns(".engines"))
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "stranger"))
+    regard.load(model, device="cpu", engine="ctranslate2")
+    [theirs] = (model / ".engines").iterdir()
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "own"))
+    regard.load(model, device="cpu", engine="ctranslate2")
+    assert {path.name for path in (model / ".engines").iterdir()} > {theirs.name}
+    assert (tmp_path / "own" / "engines" / "key").stat().st_mode & 0o077 == 0
+
+
+def test_engines_of_an_older_model_are_deleted(tmp_path: Path) -> None:
+    model = write_bundle(tmp_path / "model")
+    regard.load(model, device="cpu", engine="ctranslate2")
+    [old] = (model / ".engines").iterdir()
+    os.utime(old, (1.0, 1.0))
+    write_bundle(model, "RMSNorm")
+    regard.load(model, device="cpu", engine="ctranslate2")
+    assert not old.exists() and len(list((model / ".engines").iterdir())) == 1

@@ -64,9 +64,9 @@ class EngineChoice:
     def _make_ctranslate2(self, folder: Path, bundle: Bundle, device: torch.device) -> Engine:
         if problem := _problem(bundle, device):
             raise UserError(f"--engine ctranslate2: {problem}; leave --engine out, or use auto")
-        from regard.convert.ctranslate2.engine import CTranslate2Engine, engine_folder
+        from regard.convert.ctranslate2.engine import make_engine
 
-        return CTranslate2Engine(engine_folder(folder, bundle, self.quantization), bundle, threads_to_use())
+        return make_engine(folder, bundle, self.quantization, threads_to_use())
 
     def describe(self, engine: Engine | None) -> str | None:
         """Return what to tell the user about the engine that was made; None: it is the usual one"""

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,8 @@ from regard.convert.ctranslate2.spec import vocabulary
 from regard.convert.export_format import Quantization
 from regard.convert.position_count import position_count
 from regard.errors import UserError
-from regard.files import cache_folder, new_folder, remove_leftovers
-from regard.manifest import MANIFEST, read_regular
+from regard.files import cache_folder, delete_folder, disk_error, new_folder, remove_leftovers, write_atomically
+from regard.manifest import MANIFEST, DamagedFile, read_regular
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.search.decode import DecodeConfig, length_limits
 from regard.search.length_penalty import normalise_score
@@ -42,7 +43,7 @@ class CTranslate2Engine:
                     str(folder), device="cpu", inter_threads=n_threads, intra_threads=1
                 )
         except (RuntimeError, ValueError) as error:
-            raise UserError(f"{folder}: CTranslate2 cannot load it ({error}); delete it, and try again") from None
+            raise DamagedFile(f"{folder}: CTranslate2 cannot load it ({error})") from None
         assert isinstance(bundle.model, EncoderDecoder)
         self._n_threads = n_threads
         self._max_len = bundle.model.max_len
@@ -108,13 +109,23 @@ class CTranslate2Engine:
         return 0.0 if config.beam == 1 else _PENALTY_RATIO * config.length_penalty
 
 
+def make_engine(folder: Path, bundle: Bundle, quantization: Quantization, n_threads: int) -> CTranslate2Engine:
+    """Return the engine for a model directory; if its cached model is damaged, it is made again."""
+    path = engine_folder(folder, bundle, quantization)
+    try:
+        return CTranslate2Engine(path, bundle, n_threads)
+    except DamagedFile:
+        delete_folder(path)
+        return CTranslate2Engine(engine_folder(folder, bundle, quantization), bundle, n_threads)
+
+
 def engine_folder(folder: Path, bundle: Bundle, quantization: Quantization) -> Path:
     """Return the CTranslate2 form of a model directory, made at its first use and again when the model changes.
 
     It lies in the model directory or, if that cannot be written, in the cache.
     """
     name = f"ctranslate2-{quantization}-{_content_key(folder)}"
-    homes = [folder / _FOLDER, cache_folder() / "engines"]
+    homes = [folder / _FOLDER, _cache()]
     for home in homes:
         if (home / name).is_dir():
             return home / name
@@ -126,7 +137,12 @@ def engine_folder(folder: Path, bundle: Bundle, quantization: Quantization) -> P
     remove_leftovers(usable)
     with new_folder(usable / name) as temporary:
         write_ctranslate2(bundle, temporary, quantization)
+    _remove_outdated(folder)
     return usable / name
+
+
+def _cache() -> Path:
+    return cache_folder() / "engines"
 
 
 def _can_be_written(home: Path) -> bool:
@@ -136,11 +152,37 @@ def _can_be_written(home: Path) -> bool:
     return home.is_dir() and os.access(home, os.W_OK)
 
 
+def _remove_outdated(folder: Path) -> None:
+    """Delete the engines in a model directory that are older than its model."""
+    with suppress(OSError):
+        changed = (folder / MANIFEST).stat().st_mtime
+        for path in (folder / _FOLDER).iterdir():
+            if path.stat().st_mtime < changed:
+                delete_folder(path)
+
+
 def _content_key(folder: Path) -> str:
-    """Return a hash of the files of a model directory and of what makes an engine from them."""
+    """Return a hash of the files of a model directory, of what makes an engine from them, and of the user's key.
+
+    The key is secret, so that a model directory from somebody else cannot bring an engine with it.
+    """
     files = read_files(folder)
     chosen = {MANIFEST: files[MANIFEST]} if MANIFEST in files else files  # the manifest has the hashes of the others
-    digest = hashlib.sha256(f"{_LAYOUT} {__version__} {ctranslate2.__version__}".encode())
+    versions = f"{_LAYOUT} {__version__} {ctranslate2.__version__}"
+    digest = hashlib.blake2b(versions.encode(), key=_user_key(), digest_size=8)
     for _, path in sorted(chosen.items()):
         digest.update(read_regular(path))
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
+
+
+def _user_key() -> bytes:
+    """Return the key of this user, which is made at its first use."""
+    path = _cache() / "key"
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, secrets.token_bytes(32))
+            path.chmod(0o600)
+        return read_regular(path)
+    except OSError as error:
+        raise disk_error(error, path) from None
