@@ -75,12 +75,12 @@ POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
 class RopeScaling(Config):
     """The scaling of Llama 3.1 for longer texts: slow rotations get slower by `factor`, fast ones stay as they are."""
 
-    factor: float = Field(gt=0.0)
-    low: float = Field(gt=0.0)
+    factor: float = Field(8.0, gt=0.0)
+    low: float = Field(1.0, gt=0.0)
     """Pairs that turn at most this many times in `context` positions are scaled."""
-    high: float
+    high: float = 4.0
     """Pairs that turn at least this many times in `context` positions stay as they are."""
-    context: int = Field(ge=1)
+    context: int = Field(8192, ge=1, le=1_000_000)
     """Longest text in training before the scaling."""
 
     @model_validator(mode="after")
