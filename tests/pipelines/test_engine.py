@@ -33,8 +33,9 @@ def write_bundle(folder: Path, shape: str = "rotary positions") -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_bundle(tmp_path_factory.mktemp("engine") / "model")
+def folder(toy_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained model: the outputs of an untrained one are too long for the engine, which leaves them to PyTorch."""
+    return Path(shutil.copytree(toy_run, tmp_path_factory.mktemp("engine") / "model"))
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,15 @@ def test_greedy_search_gives_the_same_tokens_scores_and_attention(engines: tuple
         assert one.hypotheses[0].log_prob <= other.hypotheses[0].log_prob + 1e-3
         if one.attention is not None and other.attention is not None:
             torch.testing.assert_close(one.attention.cross, other.attention.cross)
+
+
+def test_most_sentences_are_decoded_by_the_engine(engines: tuple[Translator, Translator]) -> None:
+    translator, engine = engines[1], engines[1].engine
+    assert engine is not None
+    sources = translator.src_tokenizer.encode(TEXTS)
+    for beam in (1, 4):
+        decoded = engine.decode(sources, DecodeConfig(beam=beam))
+        assert len(decoded) == 5 and all(hypotheses[0].ids for hypotheses in decoded.values())
 
 
 def test_the_n_best_are_sorted_by_our_score(engines: tuple[Translator, Translator]) -> None:
