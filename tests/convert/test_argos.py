@@ -64,7 +64,6 @@ def test_models_that_argos_cannot_run_are_refused() -> None:
         (bundle_of("decoder-only translator", tokenizer=sentencepiece()), ExportOptions(), "encoder and a decoder"),
         (bundle_of("RNN"), ExportOptions(), "CTranslate2 runs Transformers"),
         (replace(ours, languages=NO_LANGUAGES), ExportOptions(), "--languages en-fr"),
-        (ours, ExportOptions(shortlist=5), "--shortlist"),
     ):
         problem = ArgosFormat().problem(bundle, options)
         assert problem is not None and expected in problem and "\n" not in problem

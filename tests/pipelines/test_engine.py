@@ -107,7 +107,7 @@ def test_prefixes_go_to_pytorch(engines: tuple[Translator, Translator]) -> None:
 
 
 class CountingEngine:
-    """Counts the sources that it is asked for, and decodes none."""
+    """Counts the sources that it gets, and decodes none."""
 
     def __init__(self) -> None:
         self.n_sources = 0

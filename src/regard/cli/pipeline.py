@@ -33,7 +33,7 @@ def load_translator(
 
 
 def say_engine(pipeline: "PipelineT", engine: str) -> "PipelineT":
-    """Print which engine a pipeline uses, if the user has asked for one."""
+    """Print which engine a pipeline uses, if the user has chosen one."""
     from regard.pipelines.engine import EngineChoice
 
     if line := EngineChoice.parse(engine).describe(getattr(pipeline, "engine", None)):

@@ -73,7 +73,7 @@ def export(
     parsed = ExportOptions.parse(dict(options), where="export")
     check_new(out)
     bundle = Bundle.load(model)
-    if problem := chosen.problem(bundle, parsed):
+    if problem := _options_problem(chosen, parsed) or chosen.problem(bundle, parsed):
         raise UserError(f"{model}: cannot export to {to}: {problem}")
     if chosen.is_file:
         with TemporaryDirectory() as temporary, new_file(out) as file:
@@ -86,6 +86,15 @@ def export(
             checked, verdict = _fill(folder, bundle, chosen, parsed, check)
     files = [out] if chosen.is_file else [path for path in out.rglob("*") if path.is_file()]
     return Export(out, sum(path.stat().st_size for path in files), checked, verdict)
+
+
+def _options_problem(chosen: ExportFormat, options: ExportOptions) -> str | None:
+    """Return which of the options the format lacks; None: it has all"""
+    if options.quantization not in (None, *chosen.quantizations):
+        return f"it has no {options.quantization}; use {' or '.join(chosen.quantizations)}"
+    if options.shortlist and not chosen.has_shortlist:
+        return "it has no shortlist; leave out --shortlist, or export to ctranslate2"
+    return None
 
 
 def _fill(

@@ -15,7 +15,7 @@ Quantization = Literal[
 
 
 class ExportOptions(Config):
-    """Options of an export; a format refuses those that it does not know."""
+    """Options of an export; those that a format lacks are refused."""
 
     quantization: Quantization | None = None
     """Number type of the weights; default: that of the format."""
@@ -59,6 +59,10 @@ class ExportFormat(Protocol):
     """What it is called in text, e.g. CTranslate2"""
     is_file: ClassVar[bool]
     """Whether the result is one file: a zip archive of the folder, with the name of the file"""
+    quantizations: ClassVar[tuple[Quantization, ...]]
+    """The number types of weights that it has, the default first"""
+    has_shortlist: ClassVar[bool]
+    """Whether a shortlist can be written"""
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
         """Return why the format cannot hold the model, and what can, as the rest of "cannot export: …"; None: it can"""

@@ -37,6 +37,9 @@ class EncoderDecoderConfig(Config):
     output_bias: bool = False
     """Add a number per token to the logits."""
 
+    def as_encoder_decoder(self) -> "EncoderDecoderConfig":
+        return self
+
 
 class TransformerConfig(StackConfig):
     """The base model of "Attention Is All You Need", with the lectures' norm and activation as defaults."""
@@ -66,7 +69,7 @@ class EncoderDecoder(nn.Module):
         self, config: EncoderDecoderConfig | TransformerConfig, vocab_size: int, src_vocab_size: int | None = None
     ) -> None:
         super().__init__()
-        config = config.as_encoder_decoder() if isinstance(config, TransformerConfig) else config
+        config = config.as_encoder_decoder()
         tgt_tokens = make_embedding_table(vocab_size, config.decoder.d_model)
         share = config.tied and src_vocab_size is None and config.encoder.d_model == config.decoder.d_model
         src_tokens = tgt_tokens if share else make_embedding_table(src_vocab_size or vocab_size, config.encoder.d_model)

@@ -156,23 +156,15 @@ class Translator(TextEmbedder):
         forced: Sequence[Sequence[int]] | None = None,
         observer: StepObserver | None = None,
     ) -> dict[int, list[Hypothesis]]:
-        """Decode sources by the engine, where it can, or by PyTorch. Empty and stopped ones may have no result."""
-        is_observed = observer is not None and not is_optional(observer)
-        if self.engine is None or forced is not None or is_observed or not self.engine.can_decode(config):
-            return self._search(sources, config, forced, observer)
-        decoded = self.engine.decode(sources, config)
-        rest = [i for i, source in enumerate(sources) if source and i not in decoded]
-        searched = self._search([sources[i] for i in rest], config)
-        return decoded | {rest[n]: hypotheses for n, hypotheses in searched.items()}
+        """Decode sources by the engine, and what it leaves out by PyTorch, in groups of similar length.
 
-    def _search(
-        self,
-        sources: Sequence[Sequence[int]],
-        config: DecodeConfig,
-        forced: Sequence[Sequence[int]] | None = None,
-        observer: StepObserver | None = None,
-    ) -> dict[int, list[Hypothesis]]:
-        """Decode sources by PyTorch, in groups of similar length."""
+        Empty and stopped sources may have no result.
+        """
+        results: dict[int, list[Hypothesis]] = {}
+        is_observed = observer is not None and not is_optional(observer)
+        if self.engine is not None and forced is None and not is_observed and self.engine.can_decode(config):
+            results = self.engine.decode(sources, config)
+            sources = [() if i in results else source for i, source in enumerate(sources)]  # empty ones are left out
         model: Stepper[Any] = self.decoding_model(config)
 
         def decode_group(group: LengthGroup) -> list[list[Hypothesis]]:
@@ -184,7 +176,6 @@ class Translator(TextEmbedder):
         alone = observer is not None or self.device.type != "cpu" or is_narrow(model)
         n_threads = 1 if alone else torch.get_num_threads()
         groups = split_for_threads(list(groups_by_length(sources, config, self.device)), n_threads)
-        results: dict[int, list[Hypothesis]] = {}
         for group, decoded in zip(groups, run_in_threads(decode_group, groups, n_threads), strict=True):
             for i, hypotheses in zip(group.rows, decoded, strict=True):
                 if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from regard.bundle import NO_LANGUAGES, Bundle
 from regard.convert.argos.splitter import argos_splitter
 from regard.convert.ctranslate2.model import CTranslate2Model, write_ctranslate2
 from regard.convert.ctranslate2.problem import ctranslate2_problem
-from regard.convert.export_format import ExportOptions
+from regard.convert.export_format import ExportOptions, Quantization
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.text.language_names import language_name
 from regard.text.tokenizer import SentencePieceTokenizer
@@ -47,6 +47,8 @@ class ArgosFormat:
     name: ClassVar[str] = "argos"
     title: ClassVar[str] = "Argos Translate"
     is_file: ClassVar[bool] = True
+    quantizations: ClassVar[tuple[Quantization, ...]] = ("int8", *(q for q in get_args(Quantization) if q != "int8"))
+    has_shortlist: ClassVar[bool] = False
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
         if problem := ctranslate2_problem(bundle):
@@ -60,13 +62,11 @@ class ArgosFormat:
             )
         if any(unknown in bundle.languages for unknown in NO_LANGUAGES):
             return "Argos Translate needs language codes, which this model has none of; train with --languages en-fr"
-        if options.shortlist:
-            return "Argos Translate uses no shortlist; leave out --shortlist, or export to ctranslate2"
         return None
 
     def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> None:
         (folder / "model").mkdir()
-        write_ctranslate2(bundle, folder / "model", options.quantization or "int8")
+        write_ctranslate2(bundle, folder / "model", options.quantization or self.quantizations[0])
         (folder / "sentencepiece.model").write_bytes(bundle.tokenizers.src.to_bytes())
         (folder / "minisbd").mkdir()
         (folder / "minisbd" / "rules.onnx").write_bytes(argos_splitter())

@@ -1,7 +1,7 @@
 """Export to CTranslate2, an engine for fast translation on CPUs and GPUs."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from regard.bundle import Bundle
 from regard.convert.ctranslate2.model import CTranslate2Model, write_ctranslate2
@@ -10,7 +10,7 @@ from regard.convert.ctranslate2.shortlist import write_shortlist
 from regard.convert.ctranslate2.spec import vocabulary
 from regard.convert.ctranslate2.usage import usage
 from regard.convert.export_check import encode_inputs
-from regard.convert.export_format import ExportOptions
+from regard.convert.export_format import ExportOptions, Quantization
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
@@ -23,12 +23,14 @@ class CTranslate2Format:
     name: ClassVar[str] = "ctranslate2"
     title: ClassVar[str] = "CTranslate2"
     is_file: ClassVar[bool] = False
+    quantizations: ClassVar[tuple[Quantization, ...]] = get_args(Quantization)
+    has_shortlist: ClassVar[bool] = True
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
         return ctranslate2_problem(bundle) or shortlist_problem(bundle, options)
 
     def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> str | None:
-        write_ctranslate2(bundle, folder, options.quantization or "float32")
+        write_ctranslate2(bundle, folder, options.quantization or self.quantizations[0])
         bundle.tokenizers.save(folder / "tokenizer")
         return add_shortlist(bundle, folder, options)
 

@@ -28,10 +28,9 @@ def ctranslate2_problem(bundle: Bundle) -> str | None:
 def _stacks(config: ModelConfig) -> dict[str, object]:
     """Return the options of the encoder, if there is one, and of the decoder."""
     match config:
-        case TransformerConfig():
-            return _stacks(config.as_encoder_decoder())
-        case EncoderDecoderConfig():
-            return {"encoder": config.encoder, "decoder": config.decoder}
+        case TransformerConfig() | EncoderDecoderConfig():
+            split = config.as_encoder_decoder()
+            return {"encoder": split.encoder, "decoder": split.decoder}
         case DecoderOnlyConfig():
             return {"decoder": config.decoder}
     return {"encoder": config.encoder}

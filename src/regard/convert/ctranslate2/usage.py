@@ -41,7 +41,7 @@ def usage(bundle: Bundle) -> str:
 
 def _program(bundle: Bundle) -> str:
     if not all(isinstance(t, SentencePieceTokenizer) for t in (bundle.tokenizers.src, bundle.tokenizers.tgt)):
-        return "Run it with `pip install ctranslate2`; the tokens are made as said below."
+        return "Run it with `pip install ctranslate2`. It reads tokens, which are described below."
     names = list(bundle.tokenizers.files())
     example = json.dumps(bundle.examples[0] if bundle.examples else "a text", ensure_ascii=False)
     prompt = _ENCODE.format(example=example)

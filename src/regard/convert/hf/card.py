@@ -90,9 +90,9 @@ def _header(bundle: Bundle, options: ExportOptions) -> dict[str, Any]:
 
 def _read_header(card: str) -> dict[str, Any]:
     """Return the YAML at the start of a card; empty if there is none."""
-    found = _HEADER.match(card)
+    match = _HEADER.match(card)
     try:
-        header = parse_yaml(found[1], aliases=False) if found else {}
+        header = parse_yaml(match[1], aliases=False) if match else {}
     except ValueError:
         header = {}
     return header if isinstance(header, dict) else {}

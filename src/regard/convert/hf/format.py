@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save
 
 from regard.bundle import Bundle
-from regard.convert.export_format import ExportOptions
+from regard.convert.export_format import ExportOptions, Quantization
 from regard.convert.hf.card import model_card, usage
 from regard.convert.hf.causal import causal_config, causal_tensors
 from regard.convert.hf.generation import generation_config, prompt_template
@@ -16,7 +16,11 @@ from regard.convert.hf.seq2seq import seq2seq_config, seq2seq_tensors
 from regard.convert.hf.shape import is_encoder_decoder, shape_problem
 from regard.convert.hf.tokenizer import tokenizer_problem, write_tokenizer
 
-_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_DTYPES: dict[Quantization, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+}
 
 
 class HfFormat:
@@ -25,20 +29,19 @@ class HfFormat:
     name: ClassVar[str] = "hf"
     title: ClassVar[str] = "Hugging Face transformers"
     is_file: ClassVar[bool] = False
+    quantizations: ClassVar[tuple[Quantization, ...]] = tuple(_DTYPES)
+    has_shortlist: ClassVar[bool] = False
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
-        if options.quantization not in (None, *_DTYPES):
-            return f"quantization must be {', '.join(_DTYPES)}, not {options.quantization}"
-        if options.shortlist:
-            return "transformers has no shortlists; leave --shortlist out"
         return shape_problem(bundle) or tokenizer_problem(bundle.tokenizers)
 
     def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> None:
         seq2seq = is_encoder_decoder(bundle)
         config = seq2seq_config(bundle) if seq2seq else causal_config(bundle)
         tensors = seq2seq_tensors(bundle) if seq2seq else causal_tensors(bundle)
-        config.dtype = options.quantization or "float32"
-        dtype, n_positions = _DTYPES[config.dtype], config.max_position_embeddings
+        quantization = options.quantization or self.quantizations[0]
+        config.dtype, dtype = quantization, _DTYPES[quantization]
+        n_positions = config.max_position_embeddings
         n_positions = min(n_positions, bundle.context) if bundle.task == "text" else n_positions
         config.save_pretrained(folder)
         generation_config(bundle, n_positions).save_pretrained(folder)

@@ -82,8 +82,8 @@ def _with_split_positions(model: EncoderDecoder) -> EncoderDecoder:
 
 def _options(bundle: Bundle) -> tuple[StackConfig, StackConfig, bool]:
     config = bundle.model_config
-    config = config.as_encoder_decoder() if isinstance(config, TransformerConfig) else config
-    assert isinstance(config, EncoderDecoderConfig)
+    assert isinstance(config, TransformerConfig | EncoderDecoderConfig)
+    config = config.as_encoder_decoder()
     return cast(StackConfig, config.encoder), cast(StackConfig, config.decoder), config.tied
 
 

@@ -65,8 +65,9 @@ def hf_class(bundle: Bundle) -> HfClass:
         if not isinstance(config.decoder, StackConfig) or config.decoder.positions != "rotary":
             return "GPT2LMHeadModel"
         return "LlamaForCausalLM" if config.decoder.norm_kind == "rms" else "Starcoder2ForCausalLM"
-    post = isinstance(config, TransformerConfig) and config.norm == "post"
-    post |= isinstance(config, EncoderDecoderConfig) and getattr(config.decoder, "norm", None) == "post"
+    post = isinstance(config, TransformerConfig | EncoderDecoderConfig) and (
+        getattr(config.as_encoder_decoder().decoder, "norm", None) == "post"
+    )
     return "MarianMTModel" if post else "PegasusForConditionalGeneration"
 
 
@@ -76,10 +77,9 @@ def is_encoder_decoder(bundle: Bundle) -> bool:
 
 def shape_problem(bundle: Bundle) -> str | None:
     """Return why no class can hold the model, as the rest of "cannot export: …", or None."""
-    config = bundle.model_config
-    config = config.as_encoder_decoder() if isinstance(config, TransformerConfig) else config
-    if isinstance(config, EncoderOnlyConfig):
+    if isinstance(bundle.model_config, EncoderOnlyConfig):
         return "only models that generate text are exported there, not encoders"
+    config = _split(bundle.model_config)
     parts = [config.encoder, config.decoder] if isinstance(config, EncoderDecoderConfig) else [config.decoder]
     stacks = [part for part in parts if isinstance(part, StackConfig) and part.kind == "transformer"]
     for part in parts:
@@ -93,6 +93,13 @@ def shape_problem(bundle: Bundle) -> str | None:
     if not reasons:
         return None
     return f"{name} of transformers cannot express {reasons[0]}; {_way_out(bundle)}"
+
+
+def _split(
+    config: TransformerConfig | EncoderDecoderConfig | DecoderOnlyConfig,
+) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """Split the options of a Transformer into those of encoder and decoder."""
+    return config if isinstance(config, DecoderOnlyConfig) else config.as_encoder_decoder()
 
 
 def _way_out(bundle: Bundle) -> str:

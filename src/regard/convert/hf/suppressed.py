@@ -9,7 +9,7 @@ from regard.text.vocab import EOS, SPECIALS
 def suppressed_ids(bundle: Bundle) -> list[int]:
     """Return the special tokens whose logits the output layer's bias lowers so far that their probability is 0.
 
-    Only decoder-only models are asked: the classes of the others have a bias.
+    Only decoder-only models have such tokens: the classes of the others keep the bias.
     """
     if not isinstance(bundle.model, DecoderOnly) or bundle.model.output.bias is None:
         return []

@@ -156,8 +156,8 @@ class Seq2SeqWeights:
     """Whether sines come before cosines in their sinusoidal positions; ours alternate"""
 
     def __call__(self, reader: WeightReader) -> dict[str, Tensor]:
-        config = self.config.as_encoder_decoder() if isinstance(self.config, TransformerConfig) else self.config
-        assert isinstance(config, EncoderDecoderConfig)
+        assert isinstance(self.config, TransformerConfig | EncoderDecoderConfig)
+        config = self.config.as_encoder_decoder()
         assert isinstance(config.encoder, StackConfig) and isinstance(config.decoder, StackConfig)
         tensors = {
             **self._embeddings(reader, config.tied, config.decoder.d_model),

@@ -16,7 +16,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
 
 from regard.bundle import Bundle
-from regard.convert.export_format import ExportOptions
+from regard.convert.export_format import ExportOptions, Quantization
 from regard.convert.onnx.graphs import DecoderGraph, EncoderGraph
 from regard.convert.onnx.max_positions import max_positions
 from regard.convert.onnx.model import DECODER, ENCODER, OnnxModel
@@ -44,15 +44,11 @@ class OnnxFormat:
     name: ClassVar[str] = "onnx"
     title: ClassVar[str] = "ONNX"
     is_file: ClassVar[bool] = False
+    quantizations: ClassVar[tuple[Quantization, ...]] = ("float32", "int8")
+    has_shortlist: ClassVar[bool] = False
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
-        if problem := onnx_problem(bundle):
-            return problem
-        if options.quantization not in (None, "float32", "int8"):
-            return f"ONNX export has no {options.quantization}; use float32 or int8"
-        if options.shortlist:
-            return "an ONNX model has no shortlist; leave out --shortlist, or export to ctranslate2"
-        return None
+        return onnx_problem(bundle)
 
     def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> None:
         model = bundle.model

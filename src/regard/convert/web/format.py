@@ -10,11 +10,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from regard.bundle import Bundle
-from regard.convert.export_format import ExportOptions
+from regard.convert.export_format import ExportOptions, Quantization
 from regard.convert.onnx.problem import onnx_problem
 from regard.convert.web.model import WebModel
 from regard.convert.web.tokenizer import describe_tokenizer, tokenizer_problem
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, TransformerConfig
 from regard.models.stack import StackConfig, StackDecoder, StackEncoder
 from regard.models.weights import weights_of
 from regard.nn.positions import Rope
@@ -36,14 +36,12 @@ class WebFormat:
     name: ClassVar[str] = "web"
     title: ClassVar[str] = "a web page"
     is_file: ClassVar[bool] = False
+    quantizations: ClassVar[tuple[Quantization, ...]] = ("float32", "int8")
+    has_shortlist: ClassVar[bool] = False
 
     def problem(self, bundle: Bundle, options: ExportOptions) -> str | None:
         if problem := _model_problem(bundle):
             return f"{problem}; {'serve it with `regard serve`' if onnx_problem(bundle) else 'export it to onnx'}"
-        if options.quantization not in (None, "float32", "int8"):
-            return f"the page has no {options.quantization}; use float32 or int8"
-        if options.shortlist:
-            return "the page has no shortlist; leave out --shortlist, or export to ctranslate2"
         return None
 
     def write(self, bundle: Bundle, folder: Path, options: ExportOptions) -> None:
@@ -75,9 +73,10 @@ def _model_problem(bundle: Bundle) -> str | None:
 
 
 def _stacks(bundle: Bundle) -> list[Any]:
-    config = bundle.model_config
-    config = config.as_encoder_decoder() if hasattr(config, "as_encoder_decoder") else config
-    return [getattr(config, "encoder", None), getattr(config, "decoder", None)]
+    """Return the options of encoder and decoder."""
+    assert isinstance(bundle.model_config, TransformerConfig | EncoderDecoderConfig)
+    config = bundle.model_config.as_encoder_decoder()
+    return [config.encoder, config.decoder]
 
 
 def _stack_problem(config: Any) -> str | None:
