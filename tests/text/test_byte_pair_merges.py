@@ -3,7 +3,7 @@
 import random
 from itertools import pairwise
 
-from regard.text.byte_pair_merges import merge_pairs
+from regard.text.merge_pairs import merge_pairs
 
 
 def merge_by_definition(symbols: list[str], ranks: dict[tuple[str, str], int]) -> list[str]:

@@ -10,7 +10,7 @@ from unicodedata import normalize
 from pydantic import Field
 
 from regard.config import Config
-from regard.text.byte_pair_merges import merge_pairs
+from regard.text.merge_pairs import merge_pairs
 from regard.text.pretokenizers import split_text
 from regard.text.vocab import SPECIALS, UNK, WORD_START
 

@@ -154,11 +154,11 @@ class WeightReader:
 
     def linear(self, name: str, n_out: int, n_in: int, bias: bool = True) -> dict[str, Tensor]:
         """Return weight and bias; a bias that the file does not have is zero."""
-        found = {"weight": self.tensor(f"{name}.weight", n_out, n_in)}
+        parts = {"weight": self.tensor(f"{name}.weight", n_out, n_in)}
         if bias:
             key = f"{name}.bias"
-            found["bias"] = self.tensor(key, n_out) if self.has(key) else self.zeros(n_out)
-        return found
+            parts["bias"] = self.tensor(key, n_out) if self.has(key) else self.zeros(n_out)
+        return parts
 
     def norm(self, name: str, width: int, bias: bool = True) -> dict[str, Tensor]:
         return {part: self.tensor(f"{name}.{part}", width) for part in (("weight", "bias") if bias else ("weight",))}
