@@ -45,7 +45,7 @@ def main() -> None:
 
 def compare(model: Path, texts: list[str], folder: Path, work: Path) -> None:
     translator = regard.load(model, device="cpu")
-    src, tgt = translator.languages
+    src, tgt = translator.directions.first.languages
     package = folder / f"translate-{src}_{tgt}-1_0.argosmodel"
     exported = export(model, package, "argos", check=texts)
     print(f"{package.name}: {exported.n_bytes:,} bytes; {exported.verdict}")

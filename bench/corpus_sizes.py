@@ -44,15 +44,20 @@ class Bench:
     options: argparse.Namespace
     started: float
 
+    def folder(self, job: Job) -> Path:
+        """Return the model directory of a job."""
+        models: Path = self.options.out / "models"
+        return models / job.name.replace("/", "_").replace(" ", "_")
+
     def run(self, job: Job) -> dict[str, Any] | None:
         """Train and evaluate; return the scores, or None if it failed or there is no time left."""
-        folder = self.options.out / "models" / job.name.replace("/", "_").replace(" ", "_")
+        folder = self.folder(job)
         name, *settings = split_label(job.recipe)
         settings = [f"train.seed={job.seed}", "valid.samples=0", *settings]
         command = ["train", *part_of(self.options.files, job.size, self.options.out), "--recipe", name]
         command += ["--valid", *self.options.valid, "--out", folder, "--resume"]
         start = time.monotonic()
-        trained = self._regard([*command, *(part for s in settings for part in ("--set", s))])
+        trained = self.regard([*command, *(part for s in settings for part in ("--set", s))])
         if trained is None:
             return None
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -61,11 +66,11 @@ class Bench:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         if self.options.test:
             scores = ["evaluate", folder, *self.options.test, "--tokenize", self.options.tokenize, "--beam", "5"]
-            printed = self._regard([*scores, "--json"])
+            printed = self.regard([*scores, "--json"])
             result["test"] = json.loads(printed)["scores"]["BLEU"]["score"] if printed else None
         return result
 
-    def _regard(self, arguments: Sequence[object]) -> str | None:
+    def regard(self, arguments: Sequence[object]) -> str | None:
         """Run a command of regard; return what it prints."""
         left = self.options.seconds - (time.monotonic() - self.started)
         if left < 1:

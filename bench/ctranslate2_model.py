@@ -7,7 +7,8 @@ from typing import Any
 from regard import models
 from regard.bundle import NO_LANGUAGES, Bundle
 from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import SPECIALS
 
 

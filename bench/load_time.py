@@ -12,7 +12,8 @@ from pathlib import Path
 
 from regard import models
 from regard.bundle import Bundle
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import TokenizerPair
 from regard.train.recipe import load_recipe
 
 

@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument(
-        "--storm", action="store_true", help="send ten times as many requests as the queue holds, for 30 seconds"
+        "--storm", action="store_true", help="send ten times as many requests as the queue holds, for 60 seconds"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def main() -> None:
             wait_for(address)
             asyncio.run(measure(2, 2))  # warm up
             if options.storm:
-                speed, codes, times = asyncio.run(measure(640, 30))
+                speed, codes, times = asyncio.run(measure(640, 60))
                 p99 = times[int(0.99 * (len(times) - 1))]
                 print(f"640 clients: {speed:.1f} sentences/s, responses by status {dict(codes)}, p99 {p99:.2f} s")
                 speed, codes, _ = asyncio.run(measure(1, 3))

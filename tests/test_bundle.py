@@ -20,6 +20,7 @@ from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
+from regard.text.direction import Directions
 from regard.text.seen_words import SeenWords
 
 BUNDLES = Path(__file__).parent / "bundles"
@@ -73,6 +74,20 @@ def test_saved_again_it_has_the_present_format_and_gives_the_same(folder: Path, 
     Bundle.load(folder).save(tmp_path, "card")
     assert json.loads((tmp_path / "config.json").read_text())["format_version"] == FORMAT_VERSION
     assert_same(results(tmp_path), results(folder))
+
+
+def test_directions_are_stored_if_there_are_several(tmp_path: Path) -> None:
+    folder = BUNDLES / "format-3" / "transformer"
+    bundle = Bundle.load(folder)
+    bundle.save(tmp_path / "pair", "card")
+    keys = [list(json.loads((each / "config.json").read_text())) for each in (tmp_path / "pair", folder)]
+    assert keys[0] == keys[1] and bundle.all_directions.first.languages == bundle.languages
+    several = Directions.of([("en", "fr"), ("en", "de")]).several
+    replace(bundle, directions=several).save(tmp_path / "several", "card")
+    loaded = Bundle.load(tmp_path / "several")
+    assert loaded.directions == loaded.all_directions.all == several
+    save_alignment(tmp_path / "several", Aligner(layer=0))
+    assert Bundle.load(tmp_path / "several").directions == several
 
 
 def test_words_of_the_training_data_are_optional(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from regard import models
 from regard.bundle import Bundle, TaskName
 from regard.data.images import save_image
 from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import ListTokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "regard"

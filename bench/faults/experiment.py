@@ -199,13 +199,15 @@ class Case:
         return Random(f"{self.seed} {self.name}")
 
 
-def parse_options(description: str | None, n: int, **flags: str) -> argparse.Namespace:
+def parse_options(
+    description: str | None, n: int, recipes: Sequence[str] = tuple(RECIPES), **flags: str
+) -> argparse.Namespace:
     """Read the options that all experiments have, and flags of one of them, given as name=help."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--n", type=int, default=n, help=f"number of disturbances [default: {n}]")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices")
     parser.add_argument("--jobs", type=int, default=1, help="processes that work at the same time")
-    parser.add_argument("--recipes", nargs="+", choices=list(RECIPES), default=list(RECIPES), help="runs to disturb")
+    parser.add_argument("--recipes", nargs="+", choices=recipes, default=recipes, help="runs to disturb")
     parser.add_argument("--only", metavar="CASE", help="repeat one case, and keep its folder")
     parser.add_argument("--no-curves", action="store_true", help="quicker: as if matplotlib were not installed")
     for name, text in flags.items():

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from regard.convert.export import export
     from regard.convert.import_model import import_model
     from regard.data.builtin.datasets import DatasetOptions, write_dataset
+    from regard.data.glossary import Glossary
+    from regard.documents.translate import translate_document
     from regard.explain.topics import explain_topic
     from regard.labs import run_lab
     from regard.models.record import AttentionRecord
@@ -36,6 +38,7 @@ __all__ = [
     "Classifier",
     "DatasetOptions",
     "Generator",
+    "Glossary",
     "Translator",
     "UserError",
     "__version__",
@@ -49,12 +52,14 @@ __all__ = [
     "models",
     "run_lab",
     "train_model",
+    "translate_document",
     "write_dataset",
 ]
 
 _MODULES = {
     "load": "regard.pipelines.load",
     "export": "regard.convert.export",
+    "Glossary": "regard.data.glossary",
     "import_model": "regard.convert.import_model",
     "Translator": "regard.pipelines.translator",
     "Generator": "regard.pipelines.generator",
@@ -66,6 +71,7 @@ _MODULES = {
     "write_dataset": "regard.data.builtin.datasets",
     "load_recipe": "regard.train.recipe",
     "train_model": "regard.train.train_model",
+    "translate_document": "regard.documents.translate",
     "draw_attention": "regard.visualize.picture",
     "explain_topic": "regard.explain.topics",
     "run_lab": "regard.labs",

@@ -29,6 +29,7 @@ from regard.manifest import MANIFEST, DamagedFile, check_regular, read_regular
 from regard.memory import OutOfMemoryCaught
 from regard.models.weights import SkipInitialisation, check_shapes, load_weights, weights_of
 from regard.search.decode import DecodeConfig
+from regard.text.direction import Direction, Directions
 from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import TokenizerPair
 
@@ -45,6 +46,10 @@ class BundleConfig(Config):
     regard_version: str = __version__
     task: TaskName = "translate"
     languages: tuple[str, str] = NO_LANGUAGES
+    directions: tuple[Direction, ...] = ()
+    """What a model of several language pairs translates; left out of the file for a model of one pair"""
+    reads_terms: bool = False
+    """Whether the model was trained on annotated terms; left out of the file if it was not"""
     context: int = 256
     """Language models: tokens that the model saw at once in training"""
     model: dict[str, Any]
@@ -71,27 +76,42 @@ class Bundle:
     """The source words of the training data"""
     card: str = ""
     """The model card (README.md) of the directory that was loaded"""
+    directions: tuple[Direction, ...] = ()
+    """Of a model of several language pairs; empty: the model translates one pair, `languages`"""
+    reads_terms: bool = False
+    """Whether the model was trained on annotated terms"""
+
+    @property
+    def all_directions(self) -> Directions:
+        """The directions of a translator, whether it has several or one"""
+        return Directions(self.directions) if self.directions else Directions.of([self.languages])
+
+    def tagged_text(self, text: str) -> str:
+        """Return a text with the tag of the first target language, if the model needs one and the text has none."""
+        return self.all_directions.with_tag(text, self.all_directions.first.target)
 
     def save(self, folder: Path, card: str) -> None:
         """Write the model directory; `card` is the text of its README.md. A crash leaves the old one or the new one."""
+        tokenizers = {TOKENIZER + name: content for name, content in self.tokenizers.files().items()}
+        write_files(folder, {WEIGHTS: weights_to_bytes(self.model), **tokenizers, **self.small_files(card)})
+
+    def small_files(self, card: str) -> dict[str, bytes]:
+        """Return the content of the files that are neither weights nor tokenizers, by name."""
         config = BundleConfig(
             task=self.task,
             languages=self.languages,
+            directions=self.directions,
+            reads_terms=self.reads_terms,
             context=self.context,
             model=self.model_config.model_dump(mode="json"),
             decode=self.decode,
             alignment=self.alignment,
             examples=self.examples,
         )
-        files = {
-            CONFIG: (config.model_dump_json(indent=2) + "\n").encode(),
-            WEIGHTS: weights_to_bytes(self.model),
-            CARD: card.encode(),
-            **{TOKENIZER + name: content for name, content in self.tokenizers.files().items()},
-        }
-        if self.words is not None:
-            files[WORDS] = self.words.to_bytes()
-        write_files(folder, files)
+        leave_out = {name for name in ("directions", "reads_terms") if not getattr(self, name)}
+        content = (config.model_dump_json(indent=2, exclude=leave_out) + "\n").encode()
+        files = {CONFIG: content, CARD: card.encode()}
+        return files if self.words is None else {**files, WORDS: self.words.to_bytes()}
 
     @classmethod
     def load(cls, folder: str | Path) -> "Bundle":
@@ -105,12 +125,24 @@ class Bundle:
     @classmethod
     def _load(cls, folder: Path) -> "Bundle":
         files = read_files(folder)
-        config, version = _read_config(folder, files)
+        config, version = read_config(folder, files)
         tokenizers = _tokenizers(folder, files)
         model_config = models.parse_config(config.model, where=str(folder / CONFIG))
         model = _build_and_load(files.get(WEIGHTS, folder / WEIGHTS), version, model_config, tokenizers)
+        return cls.of(model.eval(), tokenizers, config, model_config, files)
+
+    @classmethod
+    def of(
+        cls,
+        model: models.Model,
+        tokenizers: TokenizerPair,
+        config: BundleConfig,
+        model_config: models.ModelConfig,
+        files: Mapping[str, Path],
+    ) -> "Bundle":
+        """Return a model with the content of its config.json, and of the other small files."""
         return cls(
-            model.eval(),
+            model,
             model_config,
             tokenizers,
             config.languages,
@@ -121,6 +153,8 @@ class Bundle:
             config.examples,
             _read_words(files[WORDS]) if WORDS in files else None,
             read_regular(files[CARD]).decode(errors="replace") if CARD in files else "",
+            config.directions,
+            config.reads_terms,
         )
 
 
@@ -131,15 +165,21 @@ def load_tokenizers(folder: Path) -> TokenizerPair:
 
 def load_task_and_model(folder: Path) -> tuple[TaskName, dict[str, Any]]:
     """Read the task of a model directory and the options of its model."""
-    config, _ = _read_config(folder, read_files(folder))
+    config, _ = read_config(folder, read_files(folder))
     return config.task, config.model
+
+
+def load_directions(folder: Path) -> Directions:
+    """Read the directions of a translator's directory."""
+    config, _ = read_config(folder, read_files(folder))
+    return Directions(config.directions) if config.directions else Directions.of([config.languages])
 
 
 def save_alignment(folder: Path, alignment: Aligner) -> None:
     """Change how the attention of a model directory is turned into word links, and nothing else."""
     with lock_folder(folder):
         config = read_files(folder).get(CONFIG, folder / CONFIG)
-        tree = {**_read_json(config, folder), "alignment": alignment.model_dump(mode="json")}
+        tree = {**read_json(config, folder), "alignment": alignment.model_dump(mode="json")}
         update_file(folder, CONFIG, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -171,10 +211,10 @@ def _build_and_load(path: Path, version: int, config: models.ModelConfig, tokeni
     return model
 
 
-def _read_config(folder: Path, files: Mapping[str, Path]) -> tuple[BundleConfig, int]:
+def read_config(folder: Path, files: Mapping[str, Path]) -> tuple[BundleConfig, int]:
     """Read config.json → its content in the present format, and the format version of the folder"""
     path = files.get(CONFIG, folder / CONFIG)
-    tree = _read_json(path, folder)
+    tree = read_json(path, folder)
     version = format_version(tree, str(path))
     if version >= FIRST_WITH_MANIFEST and MANIFEST not in files:
         raise DamagedFile(f"{folder / MANIFEST}: missing; copy the model directory again")
@@ -188,7 +228,7 @@ def _read_words(path: Path) -> SeenWords:
         raise DamagedFile(f"{path}: damaged; copy the model directory again") from None
 
 
-def _read_json(path: Path, folder: Path) -> dict[str, Any]:
+def read_json(path: Path, folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise UserError(f"{folder}: no model found; give the directory that `regard train --out` wrote")
     try:

@@ -47,7 +47,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if tree is None:
         return {}
     if not isinstance(tree, dict):
-        raise UserError(f"{path}: must be a mapping of options, such as 'train: {{steps: 1000}}'")
+        raise UserError(f"{path}: must be a mapping of keys to values, written as 'key: value'")
     return tree
 
 
@@ -57,11 +57,21 @@ def parse_yaml(text: str, aliases: bool = True) -> Any:
     A hostile text can make a few aliases expand to any size, so that they are refused in files of others.
     """
     try:
-        return yaml.safe_load(text) if aliases else _WithoutAliases(text).get_single_data()
+        return (_UniqueKeys if aliases else _WithoutAliases)(text).get_single_data()
     except yaml.YAMLError as error:
         raise ValueError(_first_line(error)) from None
     except (LookupError, AttributeError, TypeError, RecursionError) as error:  # such as !!int ""
         raise ValueError(f"a value is not of its type: {_first_line(error)}") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a mapping with the same key twice, of which YAML would drop the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        scalars = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if repeated := next((key for i, key in enumerate(scalars) if key in scalars[:i]), None):
+            raise yaml.YAMLError(f"'{repeated}' occurs twice")
+        return super().construct_mapping(node, deep)
 
 
 class _WithoutAliases(yaml.SafeLoader):
@@ -119,6 +129,8 @@ def _explain(cls: type[Config], error: ValidationError, where: str) -> str:
         kind = first.get("ctx", {}).get("tag")
         problem = "'kind' is missing" if kind is None else f"kind '{kind}' is unknown"
         return f"{prefix}{name}: {problem}; choose one of {', '.join(known)}"
+    if first["type"] == "missing":
+        return f"{prefix}'{name}' is missing"
     if requirement := _requirement(first["type"], first.get("ctx", {})):
         return f"{prefix}{name} must be {requirement}{_shown(first['input'])}"
     message = first["msg"].removeprefix("Value error, ")
@@ -148,6 +160,8 @@ def _requirement(error_type: str, context: Mapping[str, Any]) -> str:
             return "a text"
         case "tuple_type" | "list_type":
             return "a list"
+        case "too_short":
+            return f"a list of at least {context['min_length']}"
         case "model_type" | "model_attributes_type" | "dict_type":
             return "a mapping of options"
     return ""

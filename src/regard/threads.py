@@ -55,10 +55,13 @@ def limit_threads() -> None:
 _owner = threading.main_thread()
 
 
-def own_threads() -> None:
-    """Let this Python thread, instead of the main one, decode with several of torch's threads."""
+def own_threads(n: int) -> None:
+    """Let this Python thread, instead of the main one, decode with so many of torch's threads."""
+    import torch
+
     global _owner
     _owner = threading.current_thread()
+    torch.set_num_threads(n)
 
 
 def threads_wake_quickly() -> bool:

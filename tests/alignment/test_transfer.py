@@ -8,6 +8,7 @@ from regard.alignment.from_attention import Aligner
 from regard.alignment.transfer import MarkupTransfer
 from regard.pipelines.length_limit import LengthLimit
 from regard.pipelines.translation import Candidate, Translation
+from regard.text.direction import Directions
 from tests.alignment.test_from_attention import make_record
 
 
@@ -15,6 +16,7 @@ class FakeTranslator:
     """Returns a fixed translation with a fixed alignment of its tokens."""
 
     aligner = Aligner()
+    directions = Directions.of([("en", "fr")])
 
     def __init__(self, source: tuple[str, ...], target: tuple[str, ...], source_tokens: list[int]) -> None:
         self.tokens = source, target
@@ -29,7 +31,7 @@ class FakeTranslator:
     def stream(self, lines: Iterable[str], **options: object) -> Iterator[Translation]:
         text = "".join(self.tokens[1]).replace("▁", " ").replace("<unk>", " ⁇ ").strip()
         for line in lines:
-            yield Translation(line, self.tokens[0], (Candidate(text, 0.0, self.tokens[1], self.record),))
+            yield Translation(line, self.tokens[0], (Candidate(text, 0.0, self.tokens[1], attention=self.record),))
 
 
 def translate(translator: FakeTranslator, line: str, **options: bool) -> str:

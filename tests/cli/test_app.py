@@ -15,12 +15,49 @@ from tests.cli.command import failed_in_one_line
 from tests.cli.command import regard as run_regard
 
 FOLDER = Path(regard.cli.__file__).parent
-SHARED = {"__init__", "app", "input", "options", "output", "pipeline"}
+SHARED = {
+    "__init__",
+    "app",
+    "decoding_options",
+    "input",
+    "option_groups",
+    "options",
+    "output",
+    "pipeline",
+    "synthetic_options",
+}
 """The files of cli/ that are not verbs"""
 
 DOCUMENTED_ORDER = (
-    *("demo", "data", "train", "average", "verify", "translate", "evaluate", "attend", "attribute", "align", "explain"),
-    *("lab", "export", "import", "serve", "generate", "classify", "embed", "caption", "compare", "bench"),
+    *(
+        "demo",
+        "data",
+        "train",
+        "adapt",
+        "average",
+        "verify",
+        "backtranslate",
+        "rounds",
+        "distill",
+        "translate",
+        "evaluate",
+        "attend",
+        "attribute",
+    ),
+    *(
+        "align",
+        "explain",
+        "lab",
+        "export",
+        "import",
+        "serve",
+        "generate",
+        "classify",
+        "embed",
+        "caption",
+        "compare",
+        "bench",
+    ),
 )
 
 

@@ -7,6 +7,7 @@ from tests.cli.command import failed_in_one_line, regard
 
 TRANSLATOR = Path(__file__).parents[1] / "bundles" / "format-1" / "rnn-additive"
 GENERATOR = Path(__file__).parents[1] / "bundles" / "format-1" / "generator"
+CAPTIONER = Path(__file__).parents[1] / "bundles" / "format-1" / "captioner"
 CLASSIFIER = Path(__file__).parents[1] / "bundles" / "format-1" / "classifier"
 
 
@@ -20,11 +21,12 @@ def test_each_line_gets_a_label_and_a_vector() -> None:
     assert [row["label"] for row in rows] == labels.stdout.splitlines()
 
 
-def test_a_translator_embeds_too_but_a_generator_does_not() -> None:
-    vectors = regard("embed", TRANSLATOR, stdin=b"a cat\nthe witch\n")
-    assert vectors.returncode == 0 and len(vectors.stdout.splitlines()) == 2
-    refused = regard("embed", GENERATOR, stdin=b"a cat\n")
-    assert "embed takes a classifier or a translator" in failed_in_one_line(refused)
+def test_translators_and_generators_embed_too_but_captioners_do_not() -> None:
+    for model in (TRANSLATOR, GENERATOR):
+        vectors = regard("embed", model, stdin=b"a cat\nthe witch\n")
+        assert vectors.returncode == 0 and len(vectors.stdout.splitlines()) == 2
+    refused = regard("embed", CAPTIONER, stdin=b"a cat\n")
+    assert "this is a captioner; embed takes a model that reads text" in failed_in_one_line(refused)
 
 
 def test_of_long_lines_the_beginning_is_read_with_a_warning() -> None:

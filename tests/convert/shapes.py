@@ -10,7 +10,8 @@ from regard.bundle import Bundle
 from regard.convert.export_check import forced_log_probs
 from regard.convert.export_format import ExportedModel
 from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import ListTokenizer, Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from tests.conftest import VOCAB
 from tests.models.configs import DECODERS, ENCODERS, STACK, Options, decoder_only, encoder_decoder
 

@@ -19,7 +19,8 @@ from regard.convert.export_check import compare, sample_inputs
 from regard.convert.export_format import ExportOptions, Quantization
 from regard.data.batch import collate_sources, forced_batch
 from regard.search.decode import DecodeConfig, decode
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import ByteTokenizer
 from regard.text.vocab import EOS
 from tests.convert.shapes import SEPARATE, SHAPES, bundle_of, largest_forced_difference, sentencepiece
 

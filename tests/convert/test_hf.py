@@ -30,15 +30,9 @@ from regard.data.batch import forced_batch
 from regard.errors import UserError
 from regard.search.decode import DecodeConfig, decode
 from regard.text.clean import clean
+from regard.text.list_tokenizer import ListTokenizer
 from regard.text.pretokenizers import KNOWN_PATTERNS
-from regard.text.tokenizer import (
-    ByteTokenizer,
-    ListTokenizer,
-    SentencePieceTokenizer,
-    Tokenizer,
-    TokenizerConfig,
-    TokenizerPair,
-)
+from regard.text.tokenizer import ByteTokenizer, SentencePieceTokenizer, Tokenizer, TokenizerConfig, TokenizerPair
 from regard.text.vocab import BOS, EOS
 from tests.convert import foreign_models
 from tests.convert.foreign_models import write_marian
@@ -56,7 +50,7 @@ def tokenizer(kind: str = "bpe", every: int = 1, **options: Any) -> Tokenizer:
     config = TokenizerConfig(kind=kind, vocab_size=400, **options)
     if kind in ("bpe", "unigram"):
         return SentencePieceTokenizer.train(TEXTS[::every], config)
-    return ByteTokenizer() if kind == "bytes" else ListTokenizer.train(TEXTS[::every], config)
+    return ByteTokenizer() if kind == "bytes" else ListTokenizer.train(TEXTS[::every], kind, config.vocab_size)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import resampled_pairs
+from regard.data import epoch_pairs
 from regard.data.batch import PADDED_LENGTHS, Batch, collate, padded_length
 from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition, rows_for
 from regard.data.pair_store import pair_store_from
@@ -72,7 +72,7 @@ def test_the_stream_can_be_started_at_any_position() -> None:
 
 @pytest.mark.parametrize("max_tokens", [0, 1 << 25])
 def test_bpe_dropout_is_a_function_of_seed_epoch_and_position(max_tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampled_pairs, "_MAX_TOKENS", max_tokens)  # 0: the corpus does not fit into memory
+    monkeypatch.setattr(epoch_pairs, "_MAX_TOKENS", max_tokens)  # 0: the corpus does not fit into memory
     text = ["the green witch arrived", "the cat sees the green witch"] * 50
     tokenizer = train_tokenizer(text, TokenizerConfig(vocab_size=320))
     dropout = BpeDropout(tokenizer, 0.3)

@@ -9,7 +9,8 @@ from regard import models
 from regard.bundle import Bundle, TaskName
 from regard.data.builtin.grammar_corpus import generate_corpus
 from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import ListTokenizer, SentencePieceTokenizer, TokenizerConfig, TokenizerPair
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, TokenizerPair
 from regard.train.recipe import load_recipe
 
 STACK = {"kind": "transformer", "d_model": 16, "n_heads": 4, "d_ff": 32, "n_layers": 2}

@@ -1,9 +1,10 @@
 """Copies of models for decoding compute the same as the models."""
 
+import pytest
 import torch
 
 from regard.data.batch import collate_sources
-from regard.models import build
+from regard.models import build, inference
 from regard.models.inference import PackedLinear, inference_copy
 from regard.search.decode import DecodeConfig, decode
 from tests.conftest import VOCAB, tiny_model
@@ -12,7 +13,10 @@ from tests.search.cases import SOURCES, assert_same_hypotheses
 WIDE = {"d_model": 256, "n_heads": 4, "d_ff": 256, "n_layers": 1, "dropout": 0.0}
 
 
-def test_packed_products_equal_plain_ones() -> None:
+@pytest.mark.parametrize("plain_is_slow", [False, True])
+def test_packed_products_equal_plain_ones(plain_is_slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For one or two rows, the processor decides which product is used."""
+    monkeypatch.setattr(inference, "_plain_is_slow", lambda: plain_is_slow)
     linear = torch.nn.Linear(256, 40)
     for rows in (1, 2, 3, 50):
         x = torch.randn(rows, 1, 256)

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from regard import models
+from regard.bundle import Bundle
 from regard.pipelines.base import Input, Pipeline
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
@@ -14,7 +15,10 @@ from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.search.ensemble import Ensemble
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.direction import Directions
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.seen_words import SeenWords
+from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenizer
 
 BUNDLES = Path(__file__).parents[1] / "bundles" / "format-1"
 WORDS = ListTokenizer("word", ["a", "cat", "the", "witch", "arrived", "green", "red", "sees", "sleeps"])
@@ -41,6 +45,29 @@ def translator(*configs: dict[str, object]) -> Translator:
     members = [untrained(config) for config in configs]
     model = members[0] if len(members) == 1 else Ensemble(members)
     return Translator(model, TokenizerPair(WORDS, WORDS), DecodeConfig(beam=2, max_len=6), CPU)
+
+
+def multilingual_bundle(tokenizer: str = "word") -> Bundle:
+    """An untrained model that translates English to French and German, and Dutch to French"""
+    directions = Directions.of([("en", "fr"), ("en", "de"), ("nl", "fr")])
+    symbols = tuple(dict.fromkeys(direction.tag for direction in directions))
+    options = TokenizerConfig.parse({"kind": tokenizer, "vocab_size": 400, "symbols": symbols})
+    vocabulary = train_tokenizer([f"{TEXT} . ! the green witch arrived. did they sleep ?"] * 5, options)
+    config = models.parse_config(STACK)
+    torch.manual_seed(1)
+    model = models.build(config, vocabulary.size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.5 * torch.randn(parameter.shape))  # so that the tag changes the output
+    return Bundle(
+        model,
+        config,
+        TokenizerPair(vocabulary, vocabulary),
+        directions.first.languages,
+        DecodeConfig(beam=2, max_len=6),
+        words=SeenWords.count([TEXT, "the green witch arrived", "did they sleep"]),
+        directions=directions.several,
+    )
 
 
 def encoder_decoder(encoder: dict[str, object], decoder: dict[str, object]) -> dict[str, object]:

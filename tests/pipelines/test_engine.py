@@ -19,7 +19,7 @@ from regard.search.decode import DecodeConfig
 from regard.search.protocols import Hypothesis, SearchStep
 from regard.serve.jobs import TranslationJob
 from regard.serve.registry import Registry
-from regard.text.tokenizer import ListTokenizer
+from regard.text.list_tokenizer import ListTokenizer
 from tests.convert.shapes import bundle_of
 
 pytest.importorskip("ctranslate2")

@@ -13,9 +13,10 @@ from regard import models
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.head_mask import HeadMask
-from regard.pipelines import generator as generator_module
+from regard.pipelines import target_scores
 from regard.pipelines.generator import Generator
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer, Tokenizer, TokenizerPair
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import ByteTokenizer, Tokenizer, TokenizerPair
 from regard.text.vocab import EOS
 from tests.pipelines.examples import CPU, PIPELINES, STACK
 
@@ -156,9 +157,26 @@ def test_the_score_of_a_text_does_not_depend_on_the_others(monkeypatch: pytest.M
     assert isinstance(generator, Generator)
     expected = [generator.score([text])[0] for text in texts]
     assert generator.score(texts) == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(generator_module, "_SCORED", 60)
+    monkeypatch.setattr(target_scores, "_LOGITS", 60)
     assert generator.score(texts) == pytest.approx(expected, abs=1e-5)
     assert generator.score([]) == []
+
+
+@pytest.mark.parametrize("tokenizer", [LETTERS, WORDS, BYTES], ids=["letters", "words", "bytes"])
+def test_tokens_are_scored_as_they_are_sampled(tokenizer: Tokenizer) -> None:
+    generator, prompt = untrained_generator(tokenizer), "the" if tokenizer is WORDS else "ab"
+    ids = list(generator.tokenizer.encode([prompt])[0])
+    pieces = list(generator.stream_pieces(ids, 4, n_top=3, seed=2))
+    assert [(p.text, p.n_tokens) for p in pieces] == [
+        (p.text, p.n_tokens) for p in generator.stream_pieces(prompt, 4, seed=2)
+    ]
+    scores = [score for piece in pieces for score in piece.scores]
+    assert len(scores) == pieces[-1].n_tokens and all(len(score.top) == 3 for score in scores)
+    forced = generator.score_tokens([*ids, *(score.id for score in scores)], n_top=1)
+    assert [score.log_prob for score in scores] == pytest.approx([s.log_prob for s in forced[len(ids) :]], abs=1e-4)
+    assert all(score.top[0][1] >= score.log_prob - 1e-6 for score in (*scores, *forced))
+    with pytest.raises(UserError, match="does not fit"):
+        generator.score_tokens(ids * 100)
 
 
 def test_ids_of_a_prompt_are_encoded_like_its_text() -> None:

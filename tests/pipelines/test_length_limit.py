@@ -8,7 +8,8 @@ from regard.errors import UserError
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.length_limit import LengthLimit
 from regard.pipelines.translator import Translator
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import ByteTokenizer
 from tests.pipelines.examples import MAX_LEN, PIPELINES
 
 CATS = " ".join(["cat"] * 9)

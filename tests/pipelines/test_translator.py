@@ -137,7 +137,7 @@ def test_the_translation_of_a_text_is_not_empty(options: dict[str, object], monk
             return [[Hypothesis((), 0.0, 0.0)] * config.n_best] * batch.size
         return decode(model, batch, config, *rest)
 
-    monkeypatch.setattr("regard.pipelines.translator.decode", ends_at_once)
+    monkeypatch.setattr("regard.pipelines.source_decoder.decode", ends_at_once)
     translations = translator.translate(["a cat", "", TEXT], **options)
     assert [bool(translation.text) for translation in translations] == [True, False, True]
     assert all(len(translation.hypotheses) == options.get("n_best", 1) for translation in translations)
@@ -199,3 +199,21 @@ def test_a_sentence_that_is_too_long_is_reported() -> None:
     assert refused.problem is not None and refused.text == "" and other.text
     with pytest.raises(UserError, match=r"a sentence of texts\[0\] has"):
         translator.translate([text], split=True, max_source=4)
+
+
+@pytest.mark.parametrize("max_len", [None, 3])
+def test_the_scores_of_tokens_add_up_to_the_log_probability(translator: Translator, max_len: int | None) -> None:
+    translations = translator.translate(TEXTS, n_best=2, max_len=max_len)
+    for translation, scored in zip(translations, translator.score_tokens(translations, n_top=2), strict=True):
+        for candidate, scores in zip(translation.hypotheses, scored, strict=True):
+            assert [score.id for score in scores[:-1]] == list(candidate.ids)
+            assert sum(score.log_prob for score in scores) == pytest.approx(candidate.log_prob, abs=1e-4)
+            assert all(score.top[0][1] >= score.log_prob - 1e-6 for score in scores)
+
+
+def test_the_most_tokens_of_an_output(translator: Translator) -> None:
+    for max_len, most in ((3, 3), (None, 2 * (2 + 1) + 10)):
+        config = translator.decode_config.model_copy(update={"max_len": max_len})
+        assert translator.max_output_tokens(2, config) == most
+        [translation] = translator.translate(["a cat"], min_len=most, max_len=max_len)
+        assert len(translation.hypotheses[0].ids) == most

@@ -24,4 +24,4 @@ def assert_same_hypotheses(actual: list[list[Hypothesis]], expected: list[list[H
     """Equal ids, and scores equal up to rounding, for every sentence"""
     assert [[h.ids for h in row] for row in actual] == [[h.ids for h in row] for row in expected]
     for row, other in zip(actual, expected, strict=True):
-        assert [h.score for h in row] == pytest.approx([h.score for h in other], abs=1e-5)
+        assert [h.score for h in row] == pytest.approx([h.score for h in other], rel=1e-5, abs=1e-5)

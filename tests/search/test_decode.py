@@ -294,3 +294,24 @@ def test_a_traced_search_calls_its_observer_at_the_same_steps() -> None:
         assert counter.n_calls == 5
     [(_, capture)] = [value for key, value in _CAPTURES.items() if key is model]
     assert isinstance(capture, TracedSteps) and any(capture.traces.values())
+
+
+def test_what_traced_steps_keep_is_bounded_and_outlives_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.search.traced._MAX_COUNTED", 3)
+    model, batch = inference_copy(tiny_model(1)), collate_sources(SOURCES)
+    for _ in range(6):
+        expected = decode(model, batch, DecodeConfig(beam=2, max_len=9))
+    [(_, capture)] = [value for key, value in _CAPTURES.items() if key is model]
+    assert isinstance(capture, TracedSteps) and any(capture.traces.values())
+    for penalty in range(12):
+        decode(model, batch, DecodeConfig(beam=2, max_len=9, length_penalty=penalty / 10))
+        assert len(capture.n_searches) <= 3
+
+    def fail(step: SearchStep) -> None:
+        raise ValueError("of the observer")
+
+    with pytest.raises(ValueError, match="observer"):
+        decode(model, batch, DecodeConfig(beam=2, max_len=9), observer=fail)  # type: ignore[arg-type]
+    [(_, kept)] = [value for key, value in _CAPTURES.items() if key is model]
+    assert kept is capture, "torch never frees a trace"
+    assert_same_hypotheses(decode(model, batch, DecodeConfig(beam=2, max_len=9)), expected)

@@ -13,6 +13,7 @@ import regard as library
 from regard.bundle import Bundle
 from regard.search.decode import DecodeConfig
 from regard.serve.app import make_app
+from regard.serve.errors import is_libretranslate
 from regard.serve.guard import PUBLIC_PATHS, Access
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
@@ -68,8 +69,8 @@ def test_a_stream_ends_with_the_same_translation(client: TestClient) -> None:
         ("/v1/translate", {"model": "toy"}, 422),
         ("/v1/translate", {"model": "toy", "text": "a", "beam": 17}, 422),
         ("/v1/translate", {"model": "toy", "text": "a", "beam": True}, 422),
-        ("/v1/translate", {"model": "toy", "text": "a " * 1500}, 422),
-        ("/v1/translate", {"model": "toy", "text": "a " * 900}, 413),
+        ("/v1/translate", {"model": "toy", "text": "a " * 11_000}, 422),
+        ("/v1/translate", {"model": "toy", "text": "a " * 1100}, 413),
         ("/v1/translate", {"model": "toy", "text": "a", "secret": "zzz"}, 422),
         ("/v1/trace", {"model": "toy", "text": ""}, 422),
         ("/v1/trace", {"model": "rnn", "text": "a b", "target": []}, 422),
@@ -80,7 +81,7 @@ def test_a_stream_ends_with_the_same_translation(client: TestClient) -> None:
         ("/v1/trace", {"model": "toy", "text": "a", "target": [2_000_000]}, 422),
         ("/v1/next", {"model": "toy", "text": "a", "prefix": [-1]}, 422),
         ("/v1/explain", {"trace": "A" * 20, "site": "cross", "layer": 0, "head": 0, "query": 0}, 404),
-        ("/v1/nowhere", {}, 404),
+        ("/nowhere", {}, 404),
     ],
 )
 def test_errors_are_short_and_repeat_nothing_of_the_request(
@@ -89,7 +90,7 @@ def test_errors_are_short_and_repeat_nothing_of_the_request(
     response = client.post(path, json=body)
     assert response.status_code == status and len(response.content) <= 1024
     assert response.headers["content-type"] == "application/problem+json"
-    assert set(response.json()) == {"type", "title", "status", "detail", "error"}
+    assert set(response.json()) == {"type", "title", "status", "detail"}
     for value in body.values():
         if isinstance(value, str) and len(value) > 2:
             assert value not in response.text
@@ -119,8 +120,7 @@ def test_malformed_bodies_are_refused(client: TestClient, path: str, body: bytes
 
 def test_bodies_that_are_too_large_are_not_read(client: TestClient) -> None:
     assert client.post("/v1/translate", content=b"x" * 10_000_000).status_code == 413
-    declared = {"content-length": "5", "transfer-encoding": "chunked"}
-    assert client.post("/v1/translate", content=iter([b"x" * 40_000] * 3), headers=declared).status_code == 413
+    assert client.post("/v1/translate", content=iter([b"x" * 100_000] * 3)).status_code == 413
 
 
 def test_every_route_but_the_health_checks_needs_the_token(models: dict[str, Path]) -> None:
@@ -132,7 +132,8 @@ def test_every_route_but_the_health_checks_needs_the_token(models: dict[str, Pat
         for path in paths:
             for method in ("GET", "POST"):
                 status = client.request(method, path.replace("{trace_id}", "x")).status_code
-                expected = 401 if path not in PUBLIC_PATHS else 200 if method == "GET" else 405
+                refused = 403 if is_libretranslate(path) else 401
+                expected = refused if path not in PUBLIC_PATHS else 200 if method == "GET" else 405
                 assert status == expected, (method, path)
         bearer = {"authorization": "Bearer let-me-in"}
         assert client.get("/v1/models", headers=bearer).status_code == 200
@@ -146,21 +147,17 @@ def test_every_route_but_the_health_checks_needs_the_token(models: dict[str, Pat
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_host_names_are_compared_without_case(models: dict[str, Path]) -> None:
-    app = make_app(Registry([]), Access(frozenset({"localhost", "Server.Example", "[::1]"})))
-    with TestClient(app) as client:
-        for host in ("localhost", "LocalHost", "LOCALHOST:8000", "server.example", "[::1]:80"):
-            assert client.get("/v1/models", headers={"host": host}).status_code == 200, host
-        assert client.get("/v1/models", headers={"host": "other"}).status_code == 421
-
-
 def test_a_full_queue_refuses_and_tells_when_to_try_again(models: dict[str, Path]) -> None:
-    with make_client({"toy": models["toy"]}, Limits(queue=2)) as client:
-        body = {"q": ["a"] * 3, "source": "src", "target": "tgt"}
-        response = client.post("/translate", json=body)
+    with make_client({"toy": models["toy"]}, Limits(queue=3)) as client:
+        queue = client.app.state.dispatcher.queues["translate"]  # type: ignore[attr-defined]
+        long, short = ({"q": text, "source": "src", "target": "tgt"} for text in ("a b.\n" * 1000, "a b."))
+        queue.running = 1  # as if it were busy
+        response = client.post("/translate", json=long)
         assert response.status_code == 429 and int(response.headers["retry-after"]) >= 1
-        assert client.post("/translate", json={**body, "q": ["a", "b"]}).status_code == 200
-        assert "regard_refused_total 3" in client.get("/metrics").text
+        assert "regard_refused_total 1" in client.get("/metrics").text
+        assert client.post("/translate", json=short).status_code == 200
+        queue.running = 0
+        assert client.post("/translate", json=long).status_code == 200, "an empty queue takes any text"
 
 
 def test_models_are_listed_with_example_texts(models: dict[str, Path], tmp_path: Path) -> None:
@@ -183,7 +180,7 @@ def test_a_missing_model_name_means_the_only_fitting_model(models: dict[str, Pat
     assert status == 422 and "no translator" in detail and "more than one" not in detail
     with make_client({}) as client:
         assert "no model" in client.post("/v1/tokenize", json={"text": "a"}).json()["detail"]
-        assert "no translator" in client.post("/detect", json={"q": "a"}).json()["detail"]
+        assert "no translator" in client.post("/detect", json={"q": "a"}).json()["error"]
 
 
 def test_a_stream_that_stops_early_has_the_whole_text(client: TestClient) -> None:
@@ -242,20 +239,43 @@ def test_texts_are_translated_sentence_by_sentence(with_words: TestClient) -> No
     assert words == [token["word"] for token in one["hypotheses"][0]["tokens"]] + [
         token["word"] + n for token in two["hypotheses"][0]["tokens"]
     ]
-    assert len(translate("a b! c d!", n_best=2)["sentences"]) == 1
+    several = translate("a b! c d!", n_best=2, beam=2)
+    assert len(several["sentences"]) == 2 and len(several["hypotheses"]) == 2
     events = with_words.post("/v1/translate", json={"text": "a b c!\n\n  D e z ", "stream": True}).text
     assert json.loads(events.strip().split("data: ")[-1])["text"] == both["text"]
     libre = {"q": ["a b c!\n\n  D e z ", "a b c!"], "source": "src", "target": "tgt"}
     assert with_words.post("/translate", json=libre).json()["translatedText"] == [both["text"], one["text"]]
     tagged = {"q": "<p>a b c!</p>\n<p>D e z</p>", "source": "src", "target": "tgt", "format": "html"}
     translated = with_words.post("/translate", json=tagged).json()["translatedText"]
-    assert translated == f"<p>{one['text']}</p> <p>{two['text']}</p>"
+    assert translated == f"<p>{one['text']}</p>\n<p>{two['text']}</p>"
     assert translate("A b!", as_written=True)["sentences"][0]["read"] == "A b!"
     assert translate(" \n")["sentences"] == [] and translate("!!!")["text"] == "!!!"
 
 
 def test_the_limits_hold_for_texts_and_sentences(models: dict[str, Path]) -> None:
     with make_client({"toy": models["toy"]}, Limits(tokens=8, chars=60)) as client:
-        for text, status in (("a b! c d! e f!", 200), ("a b! c d! e f! g h! a", 413), ("x" * 61, 413)):
+        for text, status in (("a b! c d! e f! g h! a", 200), ("a b c d e f g h i", 400), ("x" * 61, 400)):
             response = client.post("/translate", json={"q": text, "source": "src", "target": "tgt"})
             assert response.status_code == status, text
+
+
+def test_long_texts_are_answered_like_short_ones(client: TestClient) -> None:
+    """A worker makes the responses of long texts."""
+    sentence = "a b c d e f g h! "
+    body = {"model": "toy", "text": sentence * 150, "max_len": 2}
+    whole = client.post("/v1/translate", json=body).json()
+    assert len(whole["sentences"]) == 150 and len(whole["text"]) >= 150
+    streamed = client.post("/v1/translate", json={**body, "stream": True}).text
+    assert json.loads(streamed.strip().split("data: ")[-1])["text"] == whole["text"]
+
+
+def test_directories_with_a_plus_between_them_are_an_ensemble(models: dict[str, Path]) -> None:
+    ensemble, expected = f"{models['toy']}+{models['rnn']}", library.load(models["toy"], models["rnn"], device="cpu")
+    assert isinstance(expected, library.Translator)
+    with make_client({"both": Path(ensemble)}) as client:
+        response = client.post("/v1/translate", json={"text": "a b c"}).json()
+        assert response["hypotheses"][0]["text"] == expected.translate(["a b c"])[0].text
+        [info] = client.get("/v1/models").json()["models"]
+        assert info["parameters"] == sum(p.numel() for model in expected.members for p in model.parameters())
+    with pytest.raises(library.UserError, match="missing: no model found"):
+        Registry.open([Path(f"both={models['toy']}+missing")], "cpu")

@@ -4,11 +4,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 
-from regard.serve.batch_queue import FunctionJob, JobQueue, JobTimeout, QueuedJob, QueueFull
+from regard.serve.batch_queue import PAUSED, FunctionJob, JobQueue, JobTimeout, Pause, QueuedJob, QueueFull, QueueName
 from regard.serve.limits import Limits
 
 LIMITS = Limits(queue=3, queue_seconds=0.3, linger_seconds=0.05)
@@ -20,6 +22,7 @@ class AddOne:
     """Jobs that run in one batch, which fails if one of the numbers is negative"""
 
     number: int
+    queue: ClassVar[QueueName] = "translate"
     batch_key = "add"
     size = 1
 
@@ -30,7 +33,7 @@ class AddOne:
 
 
 def sleep(seconds: float) -> FunctionJob[str]:
-    return FunctionJob(lambda queued: time.sleep(seconds) or "done")  # type: ignore[func-returns-value]
+    return FunctionJob(lambda queued: time.sleep(seconds) or "done", "generate")  # type: ignore[func-returns-value]
 
 
 def test_a_job_that_waits_too_long_fails_while_the_worker_is_busy() -> None:
@@ -39,7 +42,7 @@ def test_a_job_that_waits_too_long_fails_while_the_worker_is_busy() -> None:
         first = asyncio.ensure_future(queue.put([sleep(1.5)]))
         await asyncio.sleep(0.15)
         start = time.monotonic()
-        with pytest.raises(JobTimeout):
+        with pytest.raises(QueueFull):
             await queue.put([sleep(0)])
         waited = time.monotonic() - start
         assert await first == ["done"]
@@ -90,9 +93,9 @@ def test_an_error_fails_only_the_job_that_caused_it() -> None:
 def test_a_job_without_a_client_is_not_run() -> None:
     done = threading.Event()
     queue = JobQueue(LIMITS)
-    [queued] = queue.submit([FunctionJob(lambda queued: done.set())])
+    [queued] = queue.submit([FunctionJob(lambda queued: done.set(), "generate")])
     queued.abandoned.set()
-    with pytest.raises(JobTimeout):
+    with pytest.raises(QueueFull):
         queued.result.result(2)
     assert not done.is_set()
 
@@ -114,3 +117,86 @@ def test_closing_refuses_waiting_jobs_and_finishes_the_running_one() -> None:
     running, *waiting = asyncio.run(run())
     assert running == ["done"]
     assert [type(error) for error in waiting] == [QueueFull, QueueFull]
+
+
+@dataclass(frozen=True)
+class LongJob:
+    """A job that runs in portions, and notes its name in a list at each of them"""
+
+    name: str
+    n_portions: int
+    log: list[str]
+    size = 1
+    queue: QueueName = "translate"
+
+    @property
+    def batch_key(self) -> str:
+        return self.name
+
+    def run(self, batch: Sequence[QueuedJob]) -> list[str | Pause | None]:
+        time.sleep(0.1)
+        self.log.append(self.name)
+        return [self.name if self.log.count(self.name) == self.n_portions else PAUSED]
+
+
+def test_a_job_that_runs_in_portions_lets_others_run_between_them() -> None:
+    async def run() -> tuple[list[list[str]], list[str], JobQueue]:
+        queue, log = JobQueue(LIMITS.model_copy(update={"queue_seconds": 1.0})), list[str]()  # for one of several waits
+        jobs = [LongJob("long", 4, log), LongJob("short", 1, log), LongJob("other", 2, log)]
+        return await asyncio.gather(*(queue.put([job]) for job in jobs)), log, queue
+
+    results, log, queue = asyncio.run(run())
+    queue.close()  # the last job is counted after its result has been passed on
+    assert results == [["long"], ["short"], ["other"]]
+    assert log == ["long", "short", "other", "long", "other", "long", "long"]
+    assert (queue.done, queue.batches, queue.depth) == (3, 7, 0)
+
+
+@dataclass(frozen=True)
+class TimedJob(LongJob):
+    """Notes the seconds that are left before each portion"""
+
+    seconds_left: list[float] = field(default_factory=list)
+
+    def run(self, batch: Sequence[QueuedJob]) -> list[str | Pause | None]:
+        self.seconds_left.append(batch[0].deadline - time.monotonic())
+        result = super().run(batch)
+        return [None] if batch[0].is_cancelled() else result
+
+
+def test_all_portions_of_a_job_have_a_time_limit_together() -> None:
+    async def run(text_seconds: float) -> list[float]:
+        queue, job = JobQueue(PATIENT.model_copy(update={"text_seconds": text_seconds})), TimedJob("long", 4, [])
+        await queue.put([job])
+        return job.seconds_left
+
+    seconds_left = asyncio.run(run(10.0))
+    assert len(seconds_left) == 4 and all(later < earlier - 0.05 for earlier, later in pairwise(seconds_left))
+    with pytest.raises(JobTimeout):
+        asyncio.run(run(0.25))
+
+
+def test_closing_refuses_a_job_that_has_more_to_do() -> None:
+    async def run() -> None:
+        queue = JobQueue(PATIENT)
+        waiting = asyncio.ensure_future(queue.put([LongJob("long", 9, [])]))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(queue.close)
+        with pytest.raises(QueueFull):
+            await waiting
+
+    asyncio.run(run())
+
+
+def test_long_texts_take_more_places() -> None:
+    queue = JobQueue(PATIENT.model_copy(update={"linger_seconds": 1.0}))
+
+    @dataclass(frozen=True)
+    class Sized(AddOne):
+        size: int = 0  # type: ignore[misc]
+
+    queue.running = 1
+    with pytest.raises(QueueFull):
+        queue.submit([Sized(1, 4_000)])
+    queue.submit([Sized(1, 3_999)])
+    queue.running -= 1

@@ -31,11 +31,12 @@ def test_page_in_browser(tmp_path: Path) -> None:
     trained = regard(*train_arguments(toy_files(tmp_path), out, "train.steps=450", "valid.every=450"))
     assert trained.returncode == 0, trained.stderr
     captioner = toy_captioner(tmp_path / "captioner")
-    with serving({"reversed": out, **toy_models(tmp_path), "captioner": captioner}) as (address, _):
+    models = {"reversed": out, **toy_models(tmp_path), "captioner": captioner}
+    with serving(models) as (address, _), serving({"reversed": out}, token="s3cret") as (guarded, _):
         result = subprocess.run(
             ["node", "test/browser.mjs", address],
             cwd=WEB,
-            env={**os.environ, "TEXT": "a b c d", "CHROMIUM": str(CHROMIUM)},
+            env={**os.environ, "TEXT": "a b c d", "GUARDED": guarded, "CHROMIUM": str(CHROMIUM)},
             capture_output=True,
             text=True,
             timeout=300,

@@ -42,7 +42,7 @@ def test_translations_do_not_depend_on_the_batch(models: dict[str, Path]) -> Non
 
     with serving({"toy": models["toy"]}) as (address, app):
         assert asyncio.run(translate_all(address)) == alone
-        assert app.state.dispatcher.queue.batches < len(texts), "some were decoded together"
+        assert app.state.dispatcher.queues["translate"].batches < len(texts), "some were decoded together"
 
 
 def test_responses_on_an_open_connection_do_not_wait_for_acknowledgements(models: dict[str, Path]) -> None:
@@ -53,7 +53,7 @@ def test_responses_on_an_open_connection_do_not_wait_for_acknowledgements(models
 
 
 def test_overload_is_refused_and_leaves_no_backlog(models: dict[str, Path]) -> None:
-    limits = Limits(queue=8, queue_seconds=1.0, decode_seconds=2.0)
+    limits = Limits(queue=8, queue_seconds=1.0, decode_seconds=10.0)
 
     async def overload(address: str, seconds: float) -> list[tuple[int, float]]:
         until, responses = time.monotonic() + seconds, list[tuple[int, float]]()
@@ -78,9 +78,9 @@ def test_overload_is_refused_and_leaves_no_backlog(models: dict[str, Path]) -> N
 
     with serving({"toy": models["toy"]}, limits) as (address, app):
         responses = asyncio.run(overload(address, 3.0))
-        assert app.state.dispatcher.queue.depth == 0
+        assert app.state.dispatcher.queues["translate"].depth == 0
     codes = {code for code, _ in responses}
-    assert codes <= {200, 429, 504} and {200, 429} <= codes
+    assert codes == {200, 429}
     times = sorted(t for code, t in responses if code == 200)
     assert times[int(0.99 * (len(times) - 1))] <= 2 * (limits.queue_seconds + limits.decode_seconds)
 
@@ -97,7 +97,7 @@ def test_clients_that_leave_stop_their_jobs(models: dict[str, Path]) -> None:
                 await asyncio.gather(*(send_and_leave(client) for _ in range(20)), return_exceptions=True)
 
     with serving({"text": models["text"]}, Limits(queue=1000)) as (address, app):
-        queue: JobQueue = app.state.dispatcher.queue
+        queue: JobQueue = app.state.dispatcher.queues["generate"]
         asyncio.run(leave(address, 500))
         until = time.monotonic() + 20
         while queue.depth and time.monotonic() < until:

@@ -198,6 +198,28 @@ def test_tensors_are_serialised_in_a_worker(client: TestClient, monkeypatch: pyt
         assert answered.status_code == 200 and pending.result(10).status_code == 200
 
 
+def test_other_requests_do_not_wait_for_a_trace(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, release = threading.Event(), threading.Event()
+
+    def slow_trace(*arguments: Any) -> None:
+        started.set()
+        assert release.wait(10)
+
+    monkeypatch.setattr(trace_routes, "run_trace", slow_trace)
+    with ThreadPoolExecutor(2) as pool:
+        pending = pool.submit(client.post, "/v1/trace", json={"model": "toy", "text": "a b"})
+        assert started.wait(10)
+        others = {
+            "/v1/translate": {"model": "toy", "text": "a"},
+            "/v1/completions": {"model": "text", "prompt": "a", "max_tokens": 2},
+        }
+        for path, body in others.items():
+            answered = pool.submit(client.post, path, json=body).result(8)
+            assert answered.status_code == 200, path
+        release.set()
+        assert pending.result(10).status_code == 504, "this trace was given up"
+
+
 def test_a_captioner_reads_pixels(tmp_path: Path) -> None:
     folder = toy_captioner(tmp_path / "captioner")
     image = np.random.default_rng(1).integers(0, 256, (16, 16, 3), dtype=np.uint8)

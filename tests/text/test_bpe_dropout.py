@@ -119,3 +119,13 @@ def test_samples_are_the_same_in_another_process() -> None:
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
     assert runs[0].stdout == runs[1].stdout != ""
+
+
+def test_symbols_stay_whole() -> None:
+    tokenizer = trained(symbols=(">>fra<<",))
+    [ids], [tag] = tokenizer.encode([">>fra<< the green witch >>fra<<"]), tokenizer.encode([">>fra<<"])
+    for seed in range(20):
+        [sampled] = sample(BpeDropout(tokenizer, 0.9), [ids], seed)
+        assert sampled[0] == sampled[-1] == tag[0] and sampled.count(tag[0]) == 2
+        assert tokenizer.decode(sampled) == ">>fra<< the green witch >>fra<<"
+    assert BpeSegmenter(tokenizer).segment(">>fra<<") == tag

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from regard.text.markup import TaggedText
+from regard.text.units import split_units, touching_units
 
 # Translation of "the green witch arrived", and the source word of each of its words
 WORDS, SOURCE_WORDS = ["la", "sorcière", "verte", "est", "arrivée"], [0, 2, 1, 3, 3]
@@ -121,3 +122,35 @@ def test_markup_of_texts_without_spaces_is_counted_in_characters_and_adds_no_spa
     assert tagged.restore(["bought", "an", "iPhone", "{"], [2, 2, 0, 1]) == "{n} bought an <i>iPhone</i> {"
     units = ["iPhone", "を", "買", "っ", "た"]
     assert tagged.restore(units, range(5), frozenset(range(1, 5))) == tagged.text
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "source_words", "expected"),
+    [
+        ("it worked<n/>. so", ["ça", "a", "marché.", "alors"], [0, 1, 1, 2], "ça a marché<n/>. alors"),
+        ("the green<n/> cat", ["le", "chat", "vert"], [0, 2, 1], "le chat vert<n/>"),
+        ("<b>it worked<n/>.</b> so", ["oui.", "alors"], [1, 2], "<b>oui<n/>.</b> alors"),
+        ("a <b>cat</b><n/>, so", ["un", "chat,", "alors"], [0, 1, 2], "un <b>chat</b><n/>, alors"),
+        ("hi {x}, you {y}", ["toi"], [2], "{x} toi {y}"),
+        ("hi {x}, {y}!", ["toi"], [0], "toi {x} {y}"),
+    ],
+)
+def test_marks_of_notes_follow_their_words_and_spaces_are_not_lost(
+    text: str, words: list[str], source_words: list[int], expected: str
+) -> None:
+    assert TaggedText.parse(text).restore(words, source_words) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("<b>one </b><img>two", "<b>one</b> <img>two"),
+        ("one<img><b> two</b>", "one<img> <b>two</b>"),
+        ("<i><b>one </b></i>{x}two", "<i><b>one</b></i> {x}two"),
+        ("<b>one</b>{x}.", "<b>one</b>{x}."),
+    ],
+)
+def test_a_space_next_to_a_tag_separates_the_words_around_markup(source: str, expected: str) -> None:
+    tagged = TaggedText.parse(source)
+    words = split_units(tagged.plain)
+    assert tagged.restore(words, range(len(words)), touching_units(tagged.plain)) == expected

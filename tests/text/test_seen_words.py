@@ -73,3 +73,15 @@ def test_only_the_most_frequent_words_are_kept(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(seen_words, "_MAX_COUNTED", 4)
     monkeypatch.setattr(seen_words, "_BLOCK", 2)
     assert list(SeenWords.count(texts).counts) == ["a", "b"]
+
+
+def test_words_of_earlier_training_are_known_but_do_not_decide_about_case_and_punctuation() -> None:
+    earlier = SeenWords.count(["the old cat sat , said may ."] * 100 + ["Only here !"])
+    now = SeenWords.count(["In May, the cat sat.", "The dog sat, in May."])
+    both = now.with_earlier(earlier)
+    assert {"old", "Only", "!", "May", "dog"} <= both.counts.keys()
+    assert all(both.counts[word] == count for word, count in now.counts.items())
+    assert earlier.separate_marks >= {",", "."} and both.separate_marks.isdisjoint({",", "."})
+    assert not earlier.is_cased and both.is_cased and both.starts_with_capital
+    assert both.usual_form("may") == "May"
+    assert now.with_earlier(now).counts == now.counts

@@ -9,7 +9,18 @@ PARAGRAPHS = "  One here. Two here!  Three?\n\n\tFour is here.\r\nFive\n"
 
 @pytest.mark.parametrize("language", ["en", "de", "ja", "src", "xx", "", "zz-unknown"])
 @pytest.mark.parametrize(
-    "text", [PARAGRAPHS, "", " \n ", "the cat sat", "a man . he sat .", "1. One. 2. Two.", "...", "मैं गया। वह आया।"]
+    "text",
+    [
+        PARAGRAPHS,
+        "",
+        " \n ",
+        "the cat sat",
+        "a man . he sat .",
+        "1. One. 2. Two.",
+        "1) One.\n(2) Two.",
+        "...",
+        "मैं गया। वह आया।",
+    ],
 )
 def test_the_sentences_and_what_is_between_them_are_the_text(text: str, language: str) -> None:
     split = SplitText.of(text, language)
@@ -27,6 +38,11 @@ def test_lines_and_sentences_are_separated() -> None:
 
 def test_parts_without_letters_are_sentences_only_if_there_is_nothing_else() -> None:
     assert SplitText.of("1. One. 2. Two.", "en").sentences == ("One.", "Two.")
+    assert SplitText.of("1) One. (2) Two.\n[3.1]  Three (4) four.", "en").sentences == (
+        "One.",
+        "Two.",
+        "Three (4) four.",
+    )
     assert SplitText.of("1 2 3", "en").sentences == ("1 2 3",) and SplitText.of("...", "en").sentences == ("...",)
 
 

@@ -5,14 +5,9 @@ import sentencepiece
 
 from regard.errors import UserError
 from regard.text import tokenizer as tokenizer_module
-from regard.text.tokenizer import (
-    ListTokenizer,
-    SentencePieceTokenizer,
-    Tokenizer,
-    TokenizerConfig,
-    TokenizerPair,
-    train_tokenizer,
-)
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import SentencePieceTokenizer, Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.tokenizer_file import read_tokenizer
 from regard.text.vocab import BOS, EOS, MASK, PAD, SEP, SPECIALS, UNK
 
 TEXT = [
@@ -143,3 +138,41 @@ def test_saving_removes_the_files_of_an_earlier_attempt(tmp_path: Path) -> None:
         assert TokenizerPair.load(tmp_path).src.to_bytes() == tokenizer.to_bytes()
     TokenizerPair(trained("word"), trained("word")).save(tmp_path)
     assert not TokenizerPair.load(tmp_path).joint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_symbols_are_one_token_each_as_whole_words_only(kind: str) -> None:
+    symbols = (">>fra<<", "<bt>")
+    tokenizer = trained(kind, symbols=symbols)
+    ids = {symbol: tokenizer.encode([symbol])[0] for symbol in symbols}
+    assert all(len(of_symbol) == 1 for of_symbol in ids.values())
+    [plain], [tagged] = tokenizer.encode(["the cat"]), tokenizer.encode([">>fra<< <bt> the cat"])
+    space = tokenizer.encode([" "])[0] if kind == "char" else []  # a space is a character
+    assert tagged == [*ids[">>fra<<"], *space, *ids["<bt>"], *space, *plain]
+    assert tokenizer.decode(tagged) == ">>fra<< <bt> the cat"
+    assert ids["<bt>"][0] not in tokenizer.encode(["a<bt>"])[0]
+    assert read_tokenizer(f"joint{tokenizer.suffix}", tokenizer.to_bytes()).encode([">>fra<< a"]) == tokenizer.encode(
+        [">>fra<< a"]
+    )
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_symbols_do_not_change_how_other_words_are_segmented(kind: str) -> None:
+    """They are not learned from, even if the text has them."""
+    plain, with_symbols = (
+        train_tokenizer(texts, TokenizerConfig.parse({"kind": kind, "vocab_size": size, "symbols": symbols}))
+        for texts, size, symbols in ((TEXT, 320, ()), ([f"<bt> {text}" for text in TEXT], 321, ("<bt>",)))
+    )
+    for text in TEXT:
+        pieces = plain.tokens(plain.encode([text])[0])
+        assert with_symbols.tokens(with_symbols.encode([f"<bt> {text}"])[0]) == ["▁<bt>", *pieces]
+
+
+def test_words_of_several_parts_and_bytes_have_no_symbols() -> None:
+    for symbols in (["a b"], ["<s>"], ["x", "x"], [""]):
+        with pytest.raises(UserError, match="tokenizer"):
+            TokenizerConfig.parse({"symbols": symbols}, where="tokenizer")
+    with pytest.raises(UserError, match="kind=bytes has no symbols"):
+        train_tokenizer(TEXT, TokenizerConfig(kind="bytes", symbols=("<bt>",)))
+    with pytest.raises(UserError, match="no symbols"):
+        train_tokenizer(TEXT, TokenizerConfig(lossless=True, symbols=("<bt>",)))

@@ -138,3 +138,12 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, object], message
     with pytest.raises(UserError, match=message):
         recipe = Recipe.parse(options)
         get_task(recipe.task).check(recipe)
+
+
+def test_symbols_stay_whole() -> None:
+    tokenizer = trained(symbols=(">>fra<<",))
+    [ids], [tag] = tokenizer.encode([">>fra<< the green witch >>fra<<"]), tokenizer.encode([">>fra<<"])
+    for seed in range(20):
+        [sampled] = sample(UnigramSampler(tokenizer, 0.1), [ids], seed)
+        assert sampled[0] == sampled[-1] == tag[0] and sampled.count(tag[0]) == 2
+        assert tokenizer.decode(sampled) == ">>fra<< the green witch >>fra<<"

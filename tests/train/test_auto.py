@@ -75,6 +75,28 @@ def test_less_time_gives_cheaper_plans() -> None:
     assert plans[-1].is_short and not plans[0].is_short
 
 
+def test_little_time_for_a_tiny_corpus_gives_a_small_model_and_not_a_few_updates() -> None:
+    """Few updates go through 1,000 pairs often enough, but a model needs more of them."""
+    large = plan_for(13_000).size
+    seconds = 2 * 400 * flops(replace(large, r_drop=0.0, tokens=1024, layers=4, width=256))
+    plan = plan_for(13_000, seconds)
+    assert plan.size.width < 256 and plan.updates >= 1_000
+
+
+def test_a_moving_average_of_the_weights_replaces_that_of_checkpoints() -> None:
+    for size in SIZES:
+        train = Plan(size, 1, 1.0, None, facts_of(10)).options()["train"]
+        assert (train["average"] == "none") == bool(train["ema"])
+    assert not replace(plan_for(380_000), init="runs/parent").options()["train"]["ema"]
+
+
+def test_regularisation_for_long_training_is_left_out_when_time_is_short() -> None:
+    full = plan_for(380_000)
+    enough, short = plan_for(380_000, full.seconds * 2), plan_for(380_000, full.seconds * 0.8)
+    assert full.size.ema and full.size.attention_dropout and enough.size == full.size
+    assert short.size == replace(full.size, ema=0.0, attention_dropout=0.0)
+
+
 def test_batches_are_split_when_memory_is_small() -> None:
     whole, parts = plan_for(50_000_000), plan_for(50_000_000, memory=4e9)
     assert whole.parts == 1 and parts.parts > 1
@@ -178,6 +200,8 @@ def test_a_trained_model_keeps_its_size_and_gets_a_low_learning_rate() -> None:
     plan = plan_for(380_000)
     started = replace(plan, init="runs/first")
     assert started.options()["train"]["lr"] == pytest.approx(0.1 * plan.options()["train"]["lr"])
+    other = replace(started, other_languages=True)
+    assert other.options()["train"]["lr"] == plan.options()["train"]["lr"], "it has much to learn"
     described = {choice.what: choice.value for choice in started.choices()}
     assert described["model"] == "runs/first" and {"vocabulary", "dropout"}.isdisjoint(described)
 

@@ -14,6 +14,7 @@ import pytest
 
 from regard.data.builtin.shapes import generate_scenes
 from regard.data.images import save_image
+from regard.data.mixture import CorpusConfig, Mixture
 from regard.errors import UserError
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
@@ -64,6 +65,14 @@ def held_out_pairs_in_gzip(folder: Path) -> Run:
     return Run(recipe, tuple(paths), None, folder / "run", device="cpu")
 
 
+def several_corpora(folder: Path) -> Run:
+    recipe = load_recipe("tiny", settings=(*STEPS, "tokenizer.vocab_size=300", "model.d_model=16", "model.d_ff=16"))
+    (folder / "b.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in PAIRS[:40]))
+    configs = ({"files": write_pairs(folder, "a", PAIRS), "weight": 2}, {"files": folder / "b.tsv", "tag": "<b>"})
+    mixture = Mixture(corpora=tuple(map(CorpusConfig.parse, configs)))
+    return Run(recipe, (), None, folder / "run", device="cpu", mixture=mixture)
+
+
 def labels(folder: Path) -> Run:
     path = folder / "labels.tsv"
     path.write_text("".join(f"{src}\t{src.split()[1]}\n" for src, _ in PAIRS))
@@ -102,7 +111,10 @@ def captions(folder: Path) -> Run:
     return Run(recipe, (tsvs["train"],), (tsvs["valid"],), folder / "run", device="cpu")
 
 
-RUNS = [pairs_with_validation_and_alignments, held_out_pairs_in_gzip, labels, text, held_out_masked_text, captions]
+RUNS = [
+    *(pairs_with_validation_and_alignments, held_out_pairs_in_gzip, several_corpora),
+    *(labels, text, held_out_masked_text, captions),
+]
 
 
 @pytest.fixture
@@ -135,7 +147,7 @@ def test_changed_content_is_noticed_even_if_size_and_time_are_the_same(
 ) -> None:
     run = make_run(tmp_path)
     train(run)
-    path = run.train[0]
+    path = run.train[0] if run.mixture is None else run.mixture.corpora[1].files[0]
     before = path.stat()
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     changed = bytearray(content)

@@ -129,6 +129,20 @@ def test_the_state_is_restored_exactly(weight_decay: float, optimizer: str) -> N
     assert all(torch.equal(x, y) for x, y in zip(first.parameters(), second.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_frozen_parameters_have_no_state_and_are_not_decayed(optimizer: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    model[0].requires_grad_(False)
+    start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    each = Optimizer(model, OptimConfig.parse({"optimizer": optimizer, "weight_decay": 0.5}))
+    model(torch.randn(3, 4)).sum().backward()
+    each.step(0.1)
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, start[name])}
+    assert changed == {"1.weight", "1.bias"}
+    assert not any(name.endswith(("0.weight", "0.bias")) for name in each.state())
+    assert set(each.muon.momentum) <= set(model[1].parameters())
+
+
 def test_the_moving_average_follows_the_weights_and_can_be_swapped_with_them() -> None:
     model = nn.Linear(3, 3)
     ema = MovingAverage(model.parameters(), decay=0.9)

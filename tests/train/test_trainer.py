@@ -1,6 +1,7 @@
 """The update of the weights does not depend on how it is computed."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 import torch
 
+from regard import models
 from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition
 from regard.data.pair_store import pair_store_from
+from regard.models.adapters import LoraConfig, add_adapters
+from regard.models.freeze import freeze
 from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
@@ -20,7 +24,13 @@ from tests.conftest import tiny_model
 
 
 def trained(
-    folder: Path, steps: int = 3, tokens: int = 256, dropout: float = 0.0, device: str = "cpu", **options: object
+    folder: Path,
+    steps: int = 3,
+    tokens: int = 256,
+    dropout: float = 0.0,
+    device: str = "cpu",
+    prepare: Callable[[models.Model], None] = lambda model: None,
+    **options: object,
 ) -> dict[str, torch.Tensor]:
     """Return the weights of a small model after some updates."""
     generator = np.random.default_rng(0)
@@ -28,6 +38,7 @@ def trained(
     batches = PairBatches(pair_store_from(*rows), np.arange(192), BatchConfig(tokens=tokens, workers=0), seed=1)
     model = tiny_model(dropout=dropout, n_layers=1).to(device)
     model = model.float() if device == "cuda" else model  # a GPU computes with copies in float32 or bf16
+    prepare(model)
     # Biases of keys have no gradient but rounding errors, which Adam would enlarge without this ε.
     config = TrainConfig.parse({"lr": 1e-2, "warmup": 1, "eps": 1e-3, **options})
     no_validation: Any = SimpleNamespace(fingerprint="")
@@ -41,7 +52,7 @@ def trained(
 
 def assert_close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], tolerance: float) -> None:
     for name, tensor in left.items():
-        torch.testing.assert_close(tensor, right[name], rtol=0, atol=tolerance)
+        torch.testing.assert_close(tensor.cpu().double(), right[name].cpu().double(), rtol=0, atol=tolerance)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the compiler
@@ -59,6 +70,32 @@ def test_cuda_graphs_equal_eager_updates(tmp_path: Path) -> None:
     assert not all(torch.equal(tensor, other[name]) for name, tensor in one.items()), (
         "replayed graphs draw new dropout masks"
     )
+
+
+def adapt(model: models.Model) -> None:
+    """Train adapters, and nothing of the decoder."""
+    freeze(model, ("decoder",))
+    add_adapters(model, LoraConfig(rank=2))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_adapters_and_frozen_parts_on_a_gpu(tmp_path: Path, optimizer: str) -> None:
+    options: dict[str, Any] = {"steps": 6, "prepare": adapt, "optimizer": optimizer, "weight_decay": 0.1}
+    expected = trained(tmp_path, **options)
+    assert_close(trained(tmp_path, device="cuda", precision="fp32", **options), expected, 1e-3)
+    fused = [trained(tmp_path, device="cuda", fused_kernels=fused, **options) for fused in (True, False)]
+    assert_close(fused[0], fused[1], 0.02)
+    start = trained(tmp_path, **{**options, "steps": 0})
+    changed = {name for name, tensor in fused[0].items() if not torch.equal(tensor.cpu(), start[name].float())}
+    assert changed == {name for name in start if ".adapter." in name and name.startswith("encoder.")}
+
+
+def test_frozen_parts_have_no_gradient_and_no_state(tmp_path: Path) -> None:
+    start, after = (trained(tmp_path, steps=steps, prepare=adapt, weight_decay=0.1) for steps in (0, 3))
+    changed = {name for name, tensor in after.items() if not torch.equal(tensor, start[name])}
+    assert changed == {name for name in start if ".adapter." in name}
+    assert changed and all(name.startswith("encoder.") for name in changed)
 
 
 def test_r_drop_without_dropout_changes_nothing(tmp_path: Path) -> None:

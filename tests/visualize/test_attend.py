@@ -14,7 +14,8 @@ from regard.data.images import save_image
 from regard.errors import UserError
 from regard.models.record import AttentionRecord
 from regard.search.decode import DecodeConfig
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import TokenizerPair
 from tests.visualize.test_html_page import PageReader
 
 WORDS = ListTokenizer("word", ["the", "green", "witch", "arrived", "la", "sorcière", "verte"])

@@ -18,7 +18,8 @@ from regard.models.record import AttentionRecord
 from regard.pipelines.captioner import Captioner, region_names
 from regard.search.decode import DecodeConfig
 from regard.text.labels import token_labels
-from regard.text.tokenizer import ListTokenizer, TokenizerPair
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import TokenizerPair
 from regard.visualize import figure
 from regard.visualize.curves import draw_curves
 from regard.visualize.grid import draw_grid

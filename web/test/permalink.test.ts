@@ -6,6 +6,7 @@ const CHOICE: Choice = {
   model: "demo",
   other: "rnn",
   text: "l'été & #1 = 50 % <0xE2> 🙂",
+  to: "fr",
   sentence: 2,
   beam: 7,
   penalty: 0.6,

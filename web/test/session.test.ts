@@ -124,3 +124,21 @@ test("the whole text is translated once, and one sentence at a time is looked in
   expect(bodies("v1/translate")).toMatchObject([{ text: "Yes!" }]);
   expect(session.choice.sentence).toBe(0);
 });
+
+test("a translator with several target languages is told which one, and its sentences have tags", async () => {
+  const models = [{ targets: ["fr", "de"] }, { id: "pair" }, { id: "many", targets: ["it", "de"] }];
+  const session = await startSession(models, "#text=yes&to=de");
+  expect([session.to, bodies("v1/translate")[0]?.to]).toEqual(["de", "de"]);
+  await session.selectTarget("fr");
+  expect(bodies("v1/translate")[1]).toMatchObject({ to: "fr" });
+  expect(session.hash).toContain("to=fr");
+  session.translation = { ...session.translation!, sentences: [{ source: "yes", read: ">>fra<< yes", text: "oui" }] };
+  expect(session.modelInput).toEqual({ text: ">>fra<< yes" });
+  expect(session.inputFor(session.models[1]!)).toEqual({ text: "yes" });
+  expect(session.inputFor(session.models[2]!)).toEqual({ text: "yes", to: "it" });
+
+  await session.selectModel("pair");
+  expect(session.to).toBe("");
+  expect(bodies("v1/translate").at(-1)).not.toHaveProperty("to");
+  expect(session.inputFor(session.models[0]!)).toEqual({ text: "yes", to: "fr" });
+});

@@ -1,6 +1,7 @@
 """Turning cross-attention into word alignments: which source words each target word is linked to."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -34,6 +35,18 @@ class Aligner(Config):
             self.check(*record.cross.shape[:2])
         return self.links_from_weights(record.merge_words().cross)
 
+    def shrink(self, record: AttentionRecord) -> AttentionRecord:
+        """Return a record with the same links that takes much less memory: only the weights that this rule reads.
+
+        All heads of the new record have them.
+        """
+        encoder, decoder = (np.zeros((0, 0, *w.shape[2:]), np.float32) for w in (record.encoder, record.decoder))
+        cross = record.cross
+        if cross.size:
+            self.check(*cross.shape[:2])
+            cross = np.broadcast_to(self._mean_weights(cross), cross.shape)
+        return replace(record, encoder=encoder, decoder=decoder, cross=cross)
+
     def check(self, n_layers: int, n_heads: int) -> None:
         """Refuse a layer or head that the model does not have."""
         for name, index, n in (("layer", self.layer, n_layers), ("head", self.head, n_heads)):
@@ -47,12 +60,17 @@ class Aligner(Config):
         """
         if not cross.size:
             return set()
-        layers = slice(None) if self.layer is None else slice(self.layer, self.layer + 1)
-        heads = slice(None) if self.head is None else slice(self.head, self.head + 1)
-        weights = cross[layers, heads].mean((0, 1))
+        weights = self._mean_weights(cross)
         if self.threshold is None:
             return {(int(i), j) for j, i in enumerate(weights.argmax(1))}
         return {(int(i), int(j)) for j, i in zip(*np.nonzero(weights >= self.threshold), strict=True)}
+
+    def _mean_weights(self, cross: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the weights [target, source] that links are read from."""
+        layers = slice(None) if self.layer is None else slice(self.layer, self.layer + 1)
+        heads = slice(None) if self.head is None else slice(self.head, self.head + 1)
+        weights: NDArray[np.float32] = cross[layers, heads].mean((0, 1))
+        return weights
 
 
 def record_units(record: AttentionRecord) -> tuple[list[int], list[int]]:

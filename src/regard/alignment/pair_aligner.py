@@ -31,8 +31,10 @@ Words = NDArray[np.int64]
 class PairAligner:
     """Finds the same links in pairs as the translator's aligner does in the record of each pair, but in batches."""
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, translator: Translator, to: str | None = None) -> None:
+        """`to` is the language of the targets, which a model with several target languages needs to know."""
         self._translator = translator
+        self._to = to
         self._find_src_words = WordFinder(translator.src_tokenizer)
         self._find_tgt_words = WordFinder(translator.tgt_tokenizer)
 
@@ -40,11 +42,12 @@ class PairAligner:
         """Return the links of each pair, or what is wrong with a pair that is too long."""
         translator = self._translator
         sides, results = [], list[Links | TooLongError](set() for _ in sources)
+        tagged = [translator.with_tag(source, self._to) for source in check_texts(sources, "align")]
         for texts, tokenizer, limit, name in (
-            (targets, translator.tgt_tokenizer, translator.target_limit, "the target"),
-            (sources, translator.src_tokenizer, translator.length_limit(), "the text"),
+            (check_texts(targets, "align"), translator.tgt_tokenizer, translator.target_limit, "the target"),
+            (tagged, translator.src_tokenizer, translator.length_limit(), "the text"),
         ):
-            ids, too_long = limit.encode([translator.clean(text) for text in check_texts(texts, "align")], tokenizer)
+            ids, too_long = limit.encode([translator.clean(text) for text in texts], tokenizer)
             for i, problem in too_long.items():
                 results[i] = TooLongError(problem.describe(name, "max_source"))
             sides.append(ids)

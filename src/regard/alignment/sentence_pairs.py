@@ -12,11 +12,15 @@ from regard.pipelines.translator import Translator
 _WINDOW = 2048  # pairs that are sorted by length and aligned in batches
 
 
-def record_pairs(translator: Translator, sources: Sequence[str], targets: Sequence[str]) -> Iterator[AttentionRecord]:
+def record_pairs(
+    translator: Translator, sources: Sequence[str], targets: Sequence[str], to: str | None = None
+) -> Iterator[AttentionRecord]:
     """Record the attention for each pair while the model is forced to generate the target."""
     _check_counts(sources, targets)
     pairs = enumerate(zip(sources, targets, strict=True), start=1)
-    return (_record_pair(translator, number, source, target) for number, (source, target) in pairs)
+    return (
+        _record_pair(translator, number, translator.with_tag(source, to), target) for number, (source, target) in pairs
+    )
 
 
 def _record_pair(translator: Translator, number: int, source: str, target: str) -> AttentionRecord:
@@ -39,16 +43,20 @@ def align_pairs(
     targets: Sequence[str],
     reverse: Translator | None = None,
     on_too_long: Callable[[TooLongError], None] | None = None,
+    to: str | None = None,
 ) -> Iterator[Links]:
     """Return the links of each pair; with `reverse`, a model of the opposite direction, only those that both find.
 
+    `to` is the language of the targets, for a model with several target languages.
     A pair with a side that is too long is an error or, if there is a function `on_too_long` to report it, has no links.
     """
     _check_counts(sources, targets)
-    links_per_pair = _links_per_pair(translator, sources, targets, on_too_long)
+    links_per_pair = _links_per_pair(translator, sources, targets, on_too_long, to)
     if reverse is None:
         return links_per_pair
-    reversed_links = _links_per_pair(reverse, targets, sources, on_too_long)
+    has_choice = len(reverse.directions.targets) > 1
+    back = translator.directions.find(to).source if has_choice else None
+    reversed_links = _links_per_pair(reverse, targets, sources, on_too_long, back)
     return (intersect_links(links, other) for links, other in zip(links_per_pair, reversed_links, strict=True))
 
 
@@ -62,8 +70,9 @@ def _links_per_pair(
     sources: Sequence[str],
     targets: Sequence[str],
     on_too_long: Callable[[TooLongError], None] | None,
+    to: str | None,
 ) -> Iterator[Links]:
-    align = PairAligner(translator)
+    align = PairAligner(translator, to)
     for start in range(0, len(sources), _WINDOW):
         window = slice(start, start + _WINDOW)
         for number, links in enumerate(align(sources[window], targets[window]), start=start + 1):

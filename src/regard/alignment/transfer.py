@@ -1,5 +1,6 @@
 """Carrying tags, placeholders and unknown words from the source into the translation, guided by word alignment."""
 
+import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import tee
@@ -26,14 +27,20 @@ class MarkupTransfer:
     """Words that the vocabulary does not cover"""
 
     def translate(
-        self, translator: Translator, lines: Iterable[str], max_source: int | None = None, **options: object
+        self,
+        translator: Translator,
+        lines: Iterable[str],
+        max_source: int | None = None,
+        to: str | None = None,
+        **options: object,
     ) -> Iterator[Translation]:
         """Translate lines and carry markup and unknown words over; `options` are those of `Translator.stream`."""
         limit = translator.length_limit(max_source)
-        parsed, remaining = tee(self._parse(line, limit.chars) for line in lines)
-        plain_lines = (text.plain for text in parsed)
-        translations = translator.stream(plain_lines, attention=True, max_source=limit.option, **options)  # type: ignore[arg-type]
-        for tagged, translation in zip(remaining, translations, strict=False):
+        sources = (translator.directions.read_tag(line, to) for line in lines)
+        parsed, remaining = tee((target_tag, self._parse(text, limit.chars)) for target_tag, text in sources)
+        texts = (translator.directions.with_tag(text.plain, target_tag) for target_tag, text in parsed)
+        translations = translator.stream(texts, attention=True, max_source=limit.option, **options)  # type: ignore[arg-type]
+        for (_, tagged), translation in zip(remaining, translations, strict=False):
             if translation.problem is None:
                 translation = self.carry_over(tagged, translation, translator)
             yield replace(translation, source=tagged.text)
@@ -51,6 +58,12 @@ class MarkupTransfer:
             aligned = [self._align(source, candidate, translator, fitted) for candidate in translation.hypotheses]
         candidates = zip(translation.hypotheses, aligned, strict=True)
         return replace(translation, hypotheses=tuple(self._restore(tagged, *pair) for pair in candidates))
+
+    def tagged_translation(self, tagged: TaggedText, translation: Translation, translator: Translator) -> str:
+        """Return the text of a translation with the markup put back in; without markup, with its spaces as they are."""
+        if self.unknown or tagged.has_markup:
+            return self.carry_over(tagged, translation, translator).text
+        return html.escape(translation.text, quote=False) if tagged.is_html else translation.text
 
     def _restore(self, tagged: TaggedText, candidate: Candidate, aligned: "_AlignedWords") -> Candidate:
         last = len(split_units(tagged.plain)) - 1
@@ -89,7 +102,7 @@ class MarkupTransfer:
         inner = words[fitted.n_before : n_words - fitted.n_after]
         source_words, kept = _source_words(record, translator, fitted, n_source), list(range(len(inner)))
         if self.unknown:
-            inner, source_words, kept = _copy_unknown(record, inner, source_words, source)
+            inner, source_words, kept = _copy_unknown(record, inner, source_words, source, fitted)
         places = [*first, *(fitted.n_before + j for j in kept), *last]
         return _AlignedWords(
             [*words[: len(first)], *inner, *words[n_words - len(last) :]],
@@ -126,14 +139,14 @@ def _source_words(record: AttentionRecord, translator: Translator, fitted: Fitte
 
 
 def _copy_unknown(
-    record: AttentionRecord, words: list[str], source_words: list[int], source: Sequence[str]
+    record: AttentionRecord, words: list[str], source_words: list[int], source: Sequence[str], fitted: FittedText
 ) -> tuple[list[str], list[int], list[int]]:
     """Replace unknown target words, and those aligned with unknown source words, by the source word.
 
     Consecutive copies of one source word become a single copy. Returns the words, their source words, and their places
     in `words` before.
     """
-    unknown_sources = _unknown_words(record.source_tokens, len(source))
+    unknown_sources = _unknown_words(record.source_tokens, fitted, len(source))
     if not unknown_sources and not any(map(is_unknown, record.target_tokens)):
         return words, source_words, list(range(len(words)))
     new_words, new_sources, kept = list[str](), list[int](), list[int]()
@@ -162,15 +175,16 @@ def _pieces_per_unit(tokens: Sequence[str]) -> list[list[str]]:
     return [pieces for pieces, n in zip(groups, words.n_units, strict=True) for _ in range(n)]
 
 
-def _unknown_words(tokens: Sequence[str], n_words: int) -> set[int]:
-    """Return the indices, out of `n_words`, of units of words with a piece that the vocabulary does not have."""
-    pieces_per_unit = _pieces_per_unit(tokens)
+def _unknown_words(tokens: Sequence[str], fitted: FittedText, n_words: int) -> set[int]:
+    """Return the indices, out of `n_words`, of source units of words with a piece that the vocabulary does not have."""
+    pieces_per_unit, n_read = _pieces_per_unit(tokens), len(unit_spans(fitted.text))
     unknown = (i for i, pieces in enumerate(pieces_per_unit) if any(map(is_unknown, pieces)))
-    return {_rescale(i, len(pieces_per_unit), n_words) for i in unknown}
+    return {min(fitted.source_word(_rescale(i, len(pieces_per_unit), n_read)), n_words - 1) for i in unknown}
 
 
 def _resample(indices: Sequence[int], n: int) -> list[int]:
-    """Return n of the indices at even distances, repeating some if there are fewer than n."""
+    """Return n of the indices at even distances, repeating some if there are fewer than n; zeros if there are none."""
+    indices = indices or [0]  # an output of special tokens has no words
     return [indices[_rescale(j, n, len(indices))] for j in range(n)]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.app import app
-from regard.cli.options import DeviceOption, MaxSourceOption, ModelDirArgument
+from regard.cli.options import DeviceOption, MaxSourceOption, ModelDirArgument, ToOption
 from regard.cli.output import print_line, print_warning
 from regard.cli.pipeline import load_translator
 
@@ -41,6 +41,7 @@ def align(
         float | None,
         typer.Option(help="Link every source word with at least this weight.  [default: the model's choice]"),
     ] = None,
+    to: ToOption = None,
     max_source: MaxSourceOption = None,
     device: DeviceOption = None,
 ) -> None:
@@ -63,21 +64,26 @@ def align(
     with spooled_pairs(src, tgt) as (sources, targets):
         translator = load_translator(folder, device=device, max_source=max_source)
         if choose:
-            _choose_aligner(folder, translator, sources, targets, choose)
+            _choose_aligner(folder, translator, sources, targets, choose, to)
             return
         values = {"layer": layer, "head": head, "threshold": threshold}
         options = {name: value for name, value in values.items() if value is not None}
         if options:
             translator.aligner = Aligner.parse({**translator.aligner.model_dump(), **options}, where="align")
         other = load_translator(reverse, device=device, max_source=max_source) if reverse else None
-        for links in align_pairs(translator, sources, targets, other, report):
+        for links in align_pairs(translator, sources, targets, other, report, to):
             print_line(format_links(links))
     if refused:
         raise typer.Exit(2)
 
 
 def _choose_aligner(
-    folder: Path, translator: "Translator", sources: Sequence[str], targets: Sequence[str], gold_file: Path
+    folder: Path,
+    translator: "Translator",
+    sources: Sequence[str],
+    targets: Sequence[str],
+    gold_file: Path,
+    to: str | None,
 ) -> None:
     """Print the best aligners and store the first in the model directory."""
     from regard.alignment.evaluate import rank_aligners
@@ -86,7 +92,7 @@ def _choose_aligner(
     from regard.data.word_alignments import read_alignments
 
     gold = read_alignments(gold_file, len(sources))
-    ranked = rank_aligners(list(record_pairs(translator, sources, targets)), gold)
+    ranked = rank_aligners(list(record_pairs(translator, sources, targets, to)), gold)
     for aligner, scores in ranked[:_N_PRINTED]:
         print_line(f"{_describe(aligner):40}{scores.to_text()}")
     save_alignment(folder, ranked[0][0])

@@ -7,7 +7,7 @@ import typer
 
 from regard.cli.app import app
 from regard.cli.input import decode_argument
-from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, WordsOption
+from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, ToOption, WordsOption
 from regard.cli.output import print_line, print_warning
 from regard.cli.pipeline import load_any
 
@@ -37,6 +37,7 @@ def attend(
         float | None, typer.Option(min=0, max=1, help="Draw links only for weights above this.")
     ] = None,
     target: TargetOption = None,
+    to: ToOption = None,
     rank: Annotated[int, typer.Option(min=1, help="Show the translation of this rank in the beam; 1 is the best.")] = 1,
     device: DeviceOption = None,
 ) -> None:
@@ -49,7 +50,8 @@ def attend(
     options = View(kind, layer, head, words, view, **({} if threshold is None else {"threshold": threshold}))
     check_output(out, options)
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
-    pipeline = load_any(folder, device)
+    pipeline = load_any(folder, device=device)
+    sentence = pipeline.with_tag(sentence, to)
     tokens = pipeline.input_tokens(sentence)
     options.check_size(tokens, out)
     result = attend_to(pipeline, sentence, target, rank)

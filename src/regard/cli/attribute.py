@@ -8,7 +8,7 @@ import typer
 
 from regard.cli.app import app
 from regard.cli.input import decode_argument
-from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, WordsOption
+from regard.cli.options import DeviceOption, ModelDirArgument, TargetOption, ToOption, WordsOption
 from regard.cli.output import check_out_file, print_line
 from regard.cli.pipeline import load_translator
 
@@ -22,6 +22,7 @@ def attribute(
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="The sentence to translate.")],
     out: Annotated[Path | None, typer.Option(help="A .png, .svg or .json file.  [default: the terminal]")] = None,
     target: TargetOption = None,
+    to: ToOption = None,
     words: WordsOption = False,
     device: DeviceOption = None,
 ) -> None:
@@ -35,6 +36,7 @@ def attribute(
     check_out_file(out, (".png", ".svg", ".json"))
     sentence, target = decode_argument(sentence), None if target is None else decode_argument(target)
     translator = load_translator(folder, device=device)
+    sentence = translator.with_tag(sentence, to)
     check_token_count(len(translator.input_tokens(sentence)))
     translation = translator.translate([sentence], as_written=True)[0].text if target is None else target
     records = compare_methods(translator, sentence, translation)

@@ -21,7 +21,7 @@ def demo(
         typer.Option(help="A recipe for translation: rnn, rnn-dot, linear …  [default: tiny, a small Transformer]"),
     ] = None,
 ) -> None:
-    """Train a small translator on built-in data, translate and draw.
+    """Train a small translator on built-in data, and use it.
 
     Takes about two minutes on two CPU cores; longer for some recipes.
     """

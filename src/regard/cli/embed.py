@@ -12,15 +12,15 @@ from regard.errors import UserError
 
 @app.command()
 def embed(folder: ModelDirArgument, text: TextOption = None, device: DeviceOption = None) -> None:
-    """Print a vector for each line of standard input, as a JSON list.
+    """Print a vector for each line, as a JSON list.
 
-    Takes a model with an encoder: a classifier, a masked language model or a translator.
+    Takes any model that reads text: a classifier, a language model or a translator with an encoder.
     """
     from regard.pipelines.text_embedder import TextEmbedder
 
-    encoder = load_any(folder, device)
+    encoder = load_any(folder, device=device)
     if not isinstance(encoder, TextEmbedder):
-        raise UserError(f"{folder}: this is a {encoder.noun}; embed takes a classifier or a translator")
+        raise UserError(f"{folder}: this is a {encoder.noun}; embed takes a model that reads text")
     n_long = 0
     for texts in input_chunks(text):
         n_long += encoder.count_long(texts)

@@ -6,11 +6,15 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand
 
-from regard.cli.app import UsageError
 from regard.errors import UserError
 
 ModelDirArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A model directory, written by `regard train`.")]
 BeamOption = Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.  [default: the model's]")]
+ConfigOption = Annotated[Path | None, typer.Option(help="A YAML file whose options override the recipe's.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one option, e.g. train.lr=1e-3; repeatable."),
+]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 …  [default: a GPU if there is one]")]
 EngineOption = Annotated[
     str,
@@ -36,8 +40,21 @@ PairFilesArgument = Annotated[
         ".gz, .xz or .zst; or a folder of Parquet files or of Hugging Face datasets.",
     ),
 ]
+SampleOption = Annotated[bool, typer.Option("--sample", help="Sample tokens at random instead of searching.")]
+TemperatureOption = Annotated[
+    float | None, typer.Option(help="With --sample: below 1 is more predictable, above 1 more varied.")
+]
+TopKOption = Annotated[int | None, typer.Option(help="With --sample: only from the K most likely tokens.")]
+TopPOption = Annotated[
+    float | None, typer.Option(help="With --sample: only from the most likely tokens with this total probability.")
+]
+SeedOption = Annotated[int | None, typer.Option(help="With --sample: the same seed gives the same output.")]
 TargetOption = Annotated[
     str | None, typer.Option(help="Force this output, instead of the one that the model generates.")
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option(metavar="LANG", help="Target language, such as fr; for models with several."),
 ]
 TextOption = Annotated[list[str] | None, typer.Option(help="This text instead of standard input; repeatable.")]
 TokenizeOption = Annotated[str, typer.Option(help="sacreBLEU's tokenizer; none for text that is tokenized already.")]
@@ -68,24 +85,24 @@ class ValidPairCommand(TyperCommand):
 
 def parse_languages(codes: str | None) -> tuple[str, str] | None:
     """Return the two codes of --languages; None without the option."""
+    from regard.data.pair_readers import split_languages
+
     if codes is None:
         return None
-    src, separator, tgt = codes.partition("-")
-    if not separator:
-        raise UserError(f"--languages {codes}: write two codes with a hyphen, for example en-fr")
-    return src, tgt
+    try:
+        return split_languages(codes)
+    except ValueError as error:
+        raise UserError(f"--languages {codes}: {error}") from None
 
 
-class StandardInputCommand(TyperCommand):
-    """A command that reads standard input, and says so if it gets a file as an argument."""
+def without_none(**options: Any) -> dict[str, Any]:
+    """Return the options that are set."""
+    return {name: value for name, value in options.items() if value is not None}
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except UsageError as error:
-            if "unexpected extra argument" not in error.message:
-                raise
-            name = error.message.rpartition("(")[2].rstrip(")")
-            raise UserError(
-                f"{name}: {self.name} reads lines of text from standard input; write `--input {name}`"
-            ) from None
+
+def sampling_options(sample: bool, **options: Any) -> dict[str, Any] | None:
+    """Return the options of sampling; None without --sample."""
+    given = without_none(**options)
+    if given and not sample:
+        raise UserError(f"--{next(iter(given)).replace('_', '-')} has no effect without --sample; add --sample")
+    return given if sample else None

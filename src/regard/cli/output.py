@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TextIO
 
@@ -16,7 +18,9 @@ from regard.paths import check_output_file, check_writable
 
 CLOSED_PIPE = 128 + signal.SIGPIPE
 """The exit code when the reader of standard output has left"""
-_BETWEEN_UPDATES = 0.1  # seconds
+_BETWEEN_UPDATES = 0.1  # seconds, on a terminal
+_BETWEEN_LINES = 30.0  # seconds, elsewhere
+_FIRST_ESTIMATE = 2.0  # seconds after which the time left is estimated
 
 
 def print_line(line: str) -> None:
@@ -106,20 +110,48 @@ def make_out_folder(out: Path) -> None:
     check_writable(out, "--out")
 
 
-class ProgressLine:
-    """A line on standard error, if that is a terminal, that says how far a long job is. It disappears in the end."""
+@contextmanager
+def continue_by_same_command() -> Iterator[None]:
+    """After a signal that stopped a job, end the command with a line that says how to continue."""
+    from regard.train.signals import Stopped
 
-    def __init__(self, unit: str = "pairs", visible: bool = True) -> None:
+    try:
+        yield
+    except Stopped as stopped:
+        print_warning("stopped and saved; give the same command again to continue")
+        raise typer.Exit(128 + stopped.signal_number) from None
+    except KeyboardInterrupt:
+        print_warning("stopped; give the same command again to continue")
+        raise typer.Exit(128 + signal.SIGINT) from None
+
+
+class ProgressLine:
+    """A line on standard error, if that is a terminal, that says how far a long job is. It disappears in the end.
+
+    With `log`, a line is printed every half minute where standard error is no terminal.
+    """
+
+    def __init__(self, unit: str = "pairs", visible: bool = True, log: bool = False) -> None:
         self._unit = unit
-        self._shown = 0.0
-        self._visible = visible and sys.stderr is not None and sys.stderr.isatty()
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._between = _BETWEEN_UPDATES if self._is_terminal else _BETWEEN_LINES
+        self._visible = visible and (self._is_terminal or log)
+        self._shown = time.monotonic() - (self._between if self._is_terminal else 0.0)
         self._width = 0
+        self._estimate = _Estimate("", 0, 0.0)
 
     def __call__(self, activity: str, n_done: int, total: int | None = None) -> None:
-        """Show what is being done and how much is done, at most ten times per second."""
-        if self._visible and (now := time.monotonic()) - self._shown >= _BETWEEN_UPDATES:
+        """Show what is being done, how much is done and, of a known total, when it will be."""
+        if not self._visible:
+            return
+        now = time.monotonic()
+        if self._estimate.activity != activity:
+            self._estimate = _Estimate(activity, n_done, now)
+        if now - self._shown >= self._between:
             self._shown = now
-            self._write(f"{activity}: {n_done:,} {f'of {total:,} ' if total else ''}{self._unit}")
+            of_total = f"of {total:,} " if total else ""
+            left = self._estimate.time_left(n_done, total, now) if total else ""
+            self._write(f"{activity}: {n_done:,} {of_total}{self._unit}{left}")
 
     def __enter__(self) -> Self:
         return self
@@ -129,5 +161,25 @@ class ProgressLine:
             self._write("")
 
     def _write(self, text: str) -> None:
+        if not self._is_terminal:
+            print_warning(text)
+            return
         print(f"\r{text.ljust(self._width)}", end="" if text else "\r", file=sys.stderr, flush=True)
         self._width = len(text)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """When an activity began, and how much was done then."""
+
+    activity: str
+    first: int
+    began: float
+
+    def time_left(self, n_done: int, total: int, now: float) -> str:
+        """Return `, 3 min left`; nothing at the beginning, when nobody can know."""
+        from regard.train.log import duration
+
+        if n_done <= self.first or now - self.began < _FIRST_ESTIMATE:
+            return ""
+        return f", {duration((now - self.began) / (n_done - self.first) * (total - n_done))} left"

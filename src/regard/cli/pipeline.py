@@ -14,21 +14,30 @@ if TYPE_CHECKING:
 
 
 def load_any(
-    folder: Path, device: str | None, engine: str = "torch"
+    *folders: Path,
+    device: str | None,
+    engine: str = "torch",
+    draft: Path | None = None,
+    rerank: Path | None = None,
 ) -> "Translator | Generator | Classifier | Captioner":
-    """Load a model of any kind."""
+    """Load a model of any kind, or several translators as an ensemble."""
     from regard.pipelines.load import load
 
-    return say_engine(load(folder, device=check_device(device), engine=engine), engine)
+    return say_engine(load(*folders, device=check_device(device), engine=engine, draft=draft, rerank=rerank), engine)
 
 
 def load_translator(
-    *folders: Path, device: str | None, max_source: int | None = None, engine: str = "torch"
+    *folders: Path,
+    device: str | None,
+    max_source: int | None = None,
+    engine: str = "torch",
+    draft: Path | None = None,
+    rerank: Path | None = None,
 ) -> "Translator":
     """Load a translator, or several as an ensemble; `max_source` is the limit on its sources, if not its own."""
     from regard.pipelines import load
 
-    translator = load.load_translator(*folders, device=check_device(device), engine=engine)
+    translator = load.load_translator(*folders, device=check_device(device), engine=engine, draft=draft, rerank=rerank)
     return limit_sources(say_engine(translator, engine), max_source)
 
 

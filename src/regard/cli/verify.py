@@ -18,7 +18,7 @@ def verify(
         typer.Option("--accept", help="Accept the model's files as they are, as after an edit of config.json."),
     ] = False,
 ) -> None:
-    """Check the files of a model and of its checkpoints for changes."""
+    """Check the files of a model and its checkpoints."""
     from regard.train import verify as verification
 
     if accept:

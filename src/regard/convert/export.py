@@ -122,7 +122,7 @@ def _fill(
 
 def _readme(bundle: Bundle, chosen: ExportFormat, license_name: str | None, note: str | None) -> str:
     parts = [
-        f"# {' → '.join(bundle.languages)}" if bundle.task == "translate" else "# Model",
+        f"# {bundle.all_directions.title}" if bundle.task == "translate" else "# Model",
         f"A model of regard, exported to {chosen.title}.",
         chosen.usage(bundle).strip(),
         *([note] if note else []),

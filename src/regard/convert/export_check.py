@@ -66,17 +66,22 @@ def sample_inputs(bundle: Bundle) -> list[list[int]]:
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(3, 20, (_N_RANDOM,), generator=generator).tolist()
     rows = [torch.randint(len(SPECIALS), tokenizer.size, (n,), generator=generator).tolist() for n in lengths]
-    return _within_limit(bundle, [*bundle.tokenizers.src.encode([clean(text) for text in bundle.examples]), *rows])
+    return _within_limit(bundle, [*_encode(bundle, bundle.examples), *rows])
 
 
 def encode_inputs(bundle: Bundle, texts: Iterable[str], where: str) -> list[list[int]]:
     """Return the ids of texts that are neither empty nor longer than the model can read; `where` is named in errors."""
-    inputs = _within_limit(bundle, bundle.tokenizers.src.encode([clean(text) for text in texts]))
+    inputs = _within_limit(bundle, _encode(bundle, texts))
     if not inputs:
         raise UserError(
             f"{where}: there is no text that the model can read; give one that has lines of ordinary length"
         )
     return inputs
+
+
+def _encode(bundle: Bundle, texts: Iterable[str]) -> list[list[int]]:
+    """Return the ids of texts; those without a tag get that of the first target language, if the model needs one."""
+    return bundle.tokenizers.src.encode([clean(bundle.tagged_text(text)) for text in texts])
 
 
 def _within_limit(bundle: Bundle, inputs: Iterable[list[int]]) -> list[list[int]]:

@@ -21,6 +21,9 @@ from regard.files import check_new, new_folder
 from regard.manifest import MANIFEST
 from regard.memory import OutOfMemoryCaught
 from regard.models.weights import SkipInitialisation, check_shapes, load_weights
+from regard.text.direction import Direction, Directions
+from regard.text.target_tag import is_tag
+from regard.text.vocab import WORD_START
 
 Reader = Callable[[ModelFolder, JsonObject, tuple[str, str] | None], ImportedModel]
 
@@ -53,15 +56,19 @@ class Import:
     task: str
     languages: tuple[str, str]
     n_weights: int
+    n_targets: int = 1
+    """Target languages"""
 
     def describe(self) -> str:
-        languages = f", {self.languages[0]} → {self.languages[1]}" if self.task == "translate" else ""
+        source, target = self.languages
+        target = target if self.n_targets == 1 else f"{self.n_targets} languages (--to)"
+        languages = f", {source} → {target}" if self.task == "translate" else ""
         return f"{self.title}, {self.n_weights:,} parameters{languages}"
 
     @property
     def example(self) -> str:
         """A command that uses the model"""
-        return f"regard {_EXAMPLES[self.task].format(self.path)}"
+        return f"regard {_EXAMPLES[self.task].format(self.path)}{' --to …' if self.n_targets > 1 else ''}"
 
 
 def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str] | None = None) -> Import:
@@ -81,7 +88,8 @@ def import_model(folder: str | Path, out: str | Path, languages: tuple[str, str]
     with new_folder(out) as temporary:
         bundle.save(temporary, _card(source, imported))
     n_weights = sum(parameter.numel() for parameter in bundle.model.parameters())
-    return Import(out, imported.title, imported.task, bundle.languages, n_weights)
+    n_targets = len(bundle.all_directions.targets)
+    return Import(out, imported.title, imported.task, bundle.languages, n_weights, n_targets)
 
 
 def read_model(folder: ModelFolder, languages: tuple[str, str] | None = None) -> ImportedModel:
@@ -121,7 +129,15 @@ def _load(imported: ImportedModel) -> Bundle:
         imported.decode,
         imported.task,
         imported.context,
+        directions=_directions(imported),
     )
+
+
+def _directions(imported: ImportedModel) -> tuple[Direction, ...]:
+    """Return the directions of a translator whose vocabulary has tags of several target languages."""
+    tokens = imported.tokenizers.src.tokens(range(imported.tokenizers.src.size))
+    tags = [token.removeprefix(WORD_START) for token in tokens if is_tag(token)]
+    return Directions.from_tags(imported.languages, tags).several if imported.task == "translate" else ()
 
 
 def _card(folder: ModelFolder, imported: ImportedModel) -> str:

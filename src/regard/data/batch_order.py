@@ -20,8 +20,9 @@ from pydantic import Field
 
 from regard.config import Config
 from regard.data.batch import Batch, collate, padded_length, padded_lengths
+from regard.data.epoch_pairs import AllRows, EpochPairs, Resample, RowOrder
+from regard.data.modified_pairs import PairModifier
 from regard.data.pair_store import PairStore
-from regard.data.resampled_pairs import Resample, ResampledPairs
 from regard.data.word_alignments import AlignmentGuide
 from regard.text.ragged import Ragged
 
@@ -156,30 +157,32 @@ class PairBatches(RowBatches):
     collate: Collate = collate
     guide: AlignmentGuide | None = None
     """Adds the attention that guided alignment teaches"""
+    order: RowOrder | None = None
+    """Which of the rows each epoch has; None: all"""
+    modify: PairModifier | None = None
+    """Changes some texts in each epoch"""
 
     @property
     def fingerprint(self) -> str:
-        return self.store.fingerprint + (self.guide.fingerprint if self.guide else "")
+        return self.store.fingerprint + "".join(part.fingerprint for part in (self.guide, self.order) if part)
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Return the rows of the store in each batch."""
-        store = self._resampled.epoch(epoch) if self._resampled and self._resampled.fits else self.store
-        src, tgt = store.lengths()
-        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+        """Return the rows in each batch, of the pairs of this epoch."""
+        made = self._epochs(epoch)
+        src, tgt = made.pairs.lengths()
+        lengths = (src[made.rows] + 1, tgt[made.rows] + 1)
         order = plan(lengths, self.config.tokens, np.random.Philox(key=[self.seed, epoch]))
-        return [self.rows[batch] for batch in order]
+        return [made.rows[batch] for batch in order]
 
     @cached_property
-    def _resampled(self) -> ResampledPairs | None:
-        return ResampledPairs(self.store, self.resample, self.seed) if self.resample else None
+    def _epochs(self) -> EpochPairs:
+        return EpochPairs(self.store, self.order or AllRows(self.rows), self.seed, self.modify, self.resample)
 
     def _texts(self, rows: NDArray[np.int64], epoch: int, index: int) -> tuple[Ragged, Ragged]:
         """Return the sources and targets of a batch, segmented for this epoch."""
-        resampled, store = self._resampled, self.store
-        if resampled and resampled.fits:
-            store = resampled.epoch(epoch)
-        src, tgt = store.src(rows), store.tgt(rows)
-        return resampled.sample(src, tgt, epoch, index) if resampled and not resampled.fits else (src, tgt)
+        made = self._epochs(epoch)
+        src, tgt = made.pairs.src(rows), made.pairs.tgt(rows)
+        return (src, tgt) if made.is_segmented else self._epochs.sample(src, tgt, epoch, index)
 
     def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
         src, tgt = self._texts(rows, epoch, index)
@@ -187,8 +190,9 @@ class PairBatches(RowBatches):
         batch = self.collate(src, tgt, max(len(rows), rows_for(width, self.config.tokens)))
         if self.guide is None:
             return batch
+        store_rows = self._epochs(epoch).store_rows
         shape = (batch.size, batch.tgt_out.shape[1], batch.src.shape[1])
-        return replace(batch, links=self.guide(rows, src, tgt, shape))
+        return replace(batch, links=self.guide(rows if store_rows is None else store_rows[rows], src, tgt, shape))
 
 
 def plan(

@@ -1,5 +1,6 @@
 """Counts of what was read from data files, used and left out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 REPAIRED = {"byte order mark removed", "carriage return removed"}
@@ -19,6 +20,20 @@ class CorpusReport:
     def add(self, problem: str, line: int) -> None:
         count, first = self.problems.get(problem, (0, line))
         self.problems[problem] = (count + 1, first)
+
+    def leave_out(self, problem: str, lines: Iterable[int]) -> None:
+        """Count pairs that are not used after all."""
+        for line in lines:
+            self.used -= 1
+            self.add(problem, line)
+
+    def include(self, other: "CorpusReport") -> None:
+        """Add the counts of other files; the first line of a problem stays that of the first file."""
+        self.lines += other.lines
+        self.used += other.used
+        for problem, (count, first) in other.problems.items():
+            before, line = self.problems.get(problem, (0, first))
+            self.problems[problem] = (before + count, line)
 
     def copy(self) -> "CorpusReport":
         return CorpusReport(self.lines, self.used, dict(self.problems), self.unit)

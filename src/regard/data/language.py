@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 _FEWEST_BYTES = 30
 """Of UTF-8: ten Chinese characters say as much about their language as thirty Latin letters"""
@@ -20,11 +24,9 @@ def can_identify() -> bool:
 
 def language_identifier() -> Callable[[str], str]:
     """Return a function that gives the language code of a text; "" if it is too short or not certain."""
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError:
-        raise UserError(f"the rule language {INSTALL}; or leave it out with --skip language") from None
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    if not can_identify():
+        raise UserError(f"the rule language {INSTALL}; or leave it out with --skip language")
+    identifier = _load_identifier()
 
     def identify(text: str) -> str:
         if len(text.encode()) < _FEWEST_BYTES:
@@ -33,3 +35,15 @@ def language_identifier() -> Callable[[str], str]:
         return str(language) if confidence >= _LEAST_CONFIDENCE else ""
 
     return identify
+
+
+def language_probabilities() -> Callable[[str], dict[str, float]]:
+    """Return a function that gives the probability of every language that py3langid knows."""
+    identifier = _load_identifier()
+    return lambda text: dict(identifier.rank(text))
+
+
+def _load_identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

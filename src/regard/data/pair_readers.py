@@ -166,6 +166,14 @@ def is_pair_file(path: Path) -> bool:
     return without_compression(path).suffix.lower() in READERS or path.is_dir()
 
 
+def split_languages(codes: str) -> tuple[str, str]:
+    """Return the two language codes of a text such as en-fr."""
+    src, _, tgt = codes.partition("-")
+    if not src or not tgt:
+        raise ValueError("write two codes with a hyphen, for example en-fr")
+    return src, tgt
+
+
 def named_languages(path: Path) -> tuple[str, str] | None:
     """Return the language codes that a file of pairs contains, such as ("en", "fr"); None: it contains none."""
     if path.is_dir():

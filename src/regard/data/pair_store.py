@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.data.cache import CacheEntry, Warn, find_or_build, id_type, no_warning
 from regard.data.corpus_report import CorpusReport
-from regard.data.parallel_corpus import ParsedCorpus
+from regard.data.parallel_corpus import CorpusPart, ParsedCorpus
 from regard.text.bulk_encoder import BulkEncoder
 from regard.text.ragged import Ragged
 from regard.text.tokenizer import Tokenizer, TokenizerPair
@@ -21,17 +21,13 @@ _CHUNK = 10_000  # pairs tokenised at a time
 
 
 @dataclass(frozen=True)
-class PairStore:
+class IdPairs:
     """Pairs of id sequences without special tokens. The ids may be larger than memory; the offsets are in memory."""
 
     src_ids: NDArray[Any]
     src_ends: NDArray[np.int64]
     tgt_ids: NDArray[Any]
     tgt_ends: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    """Index of each pair among the clean pairs of the corpus, from 0; pairs that are too long are not in the store"""
-    report: CorpusReport
-    fingerprint: str
 
     def __len__(self) -> int:
         return len(self.src_ends) - 1
@@ -47,6 +43,29 @@ class PairStore:
         return np.diff(self.src_ends), np.diff(self.tgt_ends)
 
 
+@dataclass(frozen=True)
+class PairStore(IdPairs):
+    """The tokenised pairs of a corpus."""
+
+    numbers: NDArray[np.int64]
+    """Index of each pair among the clean pairs of the corpus, from 0; pairs that are too long are not in the store"""
+    reports: tuple[CorpusReport, ...]
+    """Of each part of the corpus"""
+    fingerprint: str
+
+    @property
+    def report(self) -> CorpusReport:
+        """Of all parts together"""
+        report = CorpusReport()
+        for part in self.reports:
+            report.include(part)
+        return report
+
+    def part_rows(self, part: CorpusPart) -> slice:
+        """Return the rows of the pairs of a part of the corpus."""
+        return slice(*np.searchsorted(self.numbers, [part.start, part.stop]).tolist())
+
+
 def open_store(
     corpus: ParsedCorpus,
     tokenizers: TokenizerPair,
@@ -60,28 +79,25 @@ def open_store(
     """
 
     def build(path: Path) -> CorpusReport:
-        report = corpus.report.copy()
-        _write(path, _encode(corpus, tokenizers, max_tokens, report), tokenizers)
-        return report
+        _write(path, _encode(corpus, tokenizers, max_tokens), tokenizers)
+        return corpus.report
 
     key = f"{_SCHEMA} {corpus.fingerprint} {tokenizers.fingerprint} {max_tokens}"
-    return _read(find_or_build(key, build, folder, warn=warn), tokenizers)
+    return _read(find_or_build(key, build, folder, warn=warn), tokenizers, corpus, max_tokens)
 
 
 def _encode(
-    corpus: ParsedCorpus, tokenizers: TokenizerPair, max_tokens: int, report: CorpusReport
+    corpus: ParsedCorpus, tokenizers: TokenizerPair, max_tokens: int
 ) -> Iterator[tuple[NDArray[np.int64], Ragged, Ragged]]:
-    """Yield indices, source ids and target ids of the pairs that are not too long; the others go into the report."""
+    """Yield indices, source ids and target ids of the pairs that are not too long."""
     encode_src = BulkEncoder(tokenizers.src)
     encode_tgt = encode_src if tokenizers.src is tokenizers.tgt else BulkEncoder(tokenizers.tgt)
-    for start in range(0, len(corpus), _CHUNK):
-        indices = np.arange(start, min(start + _CHUNK, len(corpus)))
+    chunks = ((part, start) for part in corpus.parts for start in range(part.start, part.stop, _CHUNK))
+    for part, start in chunks:
+        indices = np.arange(start, min(start + _CHUNK, part.stop))
         texts = list(corpus.texts.slice(2 * start, 2 * (start + len(indices))))
-        src, tgt = encode_src(texts[::2]), encode_tgt(texts[1::2])
+        src, tgt = encode_src([part.prefix + text for text in texts[::2]]), encode_tgt(texts[1::2])
         fits = np.maximum(src.lengths, tgt.lengths) <= max_tokens
-        for index in indices[~fits].tolist():
-            report.used -= 1
-            report.add(f"over {max_tokens:,} tokens", corpus.lines[index])
         yield indices[fits], src.select(fits), tgt.select(fits)
 
 
@@ -100,14 +116,25 @@ def _write(folder: Path, chunks: Iterator[tuple[NDArray[np.int64], Ragged, Ragge
         (folder / f"{name}.ends").write_bytes(end.tobytes())
 
 
-def _read(entry: CacheEntry, tokenizers: TokenizerPair) -> PairStore:
+def _read(entry: CacheEntry, tokenizers: TokenizerPair, corpus: ParsedCorpus, max_tokens: int) -> PairStore:
     def side(name: str, tokenizer: Tokenizer) -> tuple[NDArray[Any], NDArray[np.int64]]:
         ends = np.fromfile(entry.path / f"{name}.ends", dtype=np.int64)
         return entry.ids(f"{name}.ids", tokenizer), ends
 
     numbers = np.fromfile(entry.path / "numbers", dtype=np.int64)
     sides = (*side("src", tokenizers.src), *side("tgt", tokenizers.tgt))
-    return PairStore(*sides, numbers, entry.report, entry.fingerprint)
+    return PairStore(*sides, numbers, _reports(corpus, numbers, max_tokens), entry.fingerprint)
+
+
+def _reports(corpus: ParsedCorpus, numbers: NDArray[np.int64], max_tokens: int) -> tuple[CorpusReport, ...]:
+    """Return the report of each part of a corpus, of whose pairs `numbers` are in the store."""
+    is_missing = np.ones(len(corpus), dtype=np.bool_)
+    is_missing[numbers] = False
+    reports = tuple(part.report.copy() for part in corpus.parts)
+    for part, report in zip(corpus.parts, reports, strict=True):
+        missing = part.start + np.flatnonzero(is_missing[part.start : part.stop])
+        report.leave_out(f"over {max_tokens:,} tokens", (corpus.lines[number] for number in missing.tolist()))
+    return reports
 
 
 def pair_store_from(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> PairStore:
@@ -117,4 +144,4 @@ def pair_store_from(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) 
         ragged = Ragged.of(rows)
         return ragged.ids, np.concatenate([[0], np.cumsum(ragged.lengths)])
 
-    return PairStore(*side(src), *side(tgt), np.arange(len(src)), CorpusReport(len(src), len(src)), "memory")
+    return PairStore(*side(src), *side(tgt), np.arange(len(src)), (CorpusReport(len(src), len(src)),), "memory")

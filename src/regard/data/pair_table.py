@@ -40,6 +40,11 @@ class PairTable:
         """One hash per source [n]"""
         return self.hashes[:, 0]
 
+    @classmethod
+    def joined(cls, tables: Sequence["PairTable"]) -> "PairTable":
+        """Return the hashes and lengths of several tables as one."""
+        return cls(np.concatenate([t.hashes for t in tables]), np.concatenate([t.lengths for t in tables]))
+
     def select(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> "PairTable":
         """Return the table of some of the pairs."""
         labels = [column and column.select(rows) for column in (self.scripts, self.languages)]

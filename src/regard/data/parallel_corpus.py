@@ -18,7 +18,7 @@ from regard.data.pair_readers import READERS, RawPair, aligned_lines
 from regard.data.pair_rules import FilterConfig, apply_rules
 from regard.data.pair_table import PairTable, PairTableBuilder
 from regard.data.reading_progress import ReadingProgress, no_progress
-from regard.data.text_spool import TextSpool
+from regard.data.text_spool import Texts, TextSpool
 from regard.errors import UserError
 from regard.paths import check_input_file
 from regard.text.clean import clean, has_surrogate, needs_cleaning
@@ -43,6 +43,8 @@ class Corpus:
     max_chars: int = 5_000
     filter: FilterConfig | None = None
     """Pairs to leave out although they can be read; None: all are kept"""
+    is_tsv: bool = False
+    """Whether a single file is a TSV, whatever its suffix is"""
 
     def __post_init__(self) -> None:
         if len(self.paths) not in (1, 2):
@@ -62,6 +64,8 @@ class Corpus:
         """The suffix of the only file; empty for two files, whose names do not matter"""
         if len(self.paths) == 2:
             return ""
+        if self.is_tsv:
+            return ".tsv"
         suffix = without_compression(self.data_paths[0]).suffix.lower()
         return ".tsv" if not suffix and self.paths[0].is_fifo() else suffix
 
@@ -144,12 +148,27 @@ class Corpus:
 
 
 @dataclass(frozen=True)
+class CorpusPart:
+    """Consecutive pairs start … stop − 1 of a corpus that come from the same files."""
+
+    name: str
+    start: int
+    stop: int
+    report: CorpusReport
+    prefix: str = ""
+    """What sources begin with when they are tokenised, such as a tag and a space; it is not part of the text"""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
 class ParsedCorpus:
     """The clean sentence pairs of a corpus that has been read. Close it to free the temporary file."""
 
     name: str
-    """File names, for messages"""
-    texts: TextSpool
+    """File names, or the name in a mixture, for messages"""
+    texts: Texts
     """Source and target of pair i are texts 2 i and 2 i + 1."""
     lines: "array[int]"
     """The line of each pair in the files, from 1"""
@@ -168,10 +187,15 @@ class ParsedCorpus:
         texts = iter(self.texts)
         return zip(texts, texts, strict=True)
 
+    @property
+    def parts(self) -> tuple[CorpusPart, ...]:
+        return (CorpusPart(self.name, 0, len(self), self.report),)
+
     def check_not_empty(self) -> None:
-        """Raise a UserError with the report if there is no pair."""
-        if not len(self):
-            raise no_usable_pair(self.name, self.report)
+        """Raise a UserError with the report if there is no pair, or none in one of its parts."""
+        for part in self.parts:
+            if not len(part):
+                raise no_usable_pair(part.name, part.report)
 
     def filtered(self, config: FilterConfig) -> "ParsedCorpus":
         """Return the pairs to which no rule applies, in place of this corpus; the report says what was left out."""
@@ -181,8 +205,7 @@ class ParsedCorpus:
         if kept.all():
             return self
         for row in np.flatnonzero(~kept).tolist():
-            report.used -= 1
-            report.add(rules[reasons[row]].problem, self.lines[row])
+            report.leave_out(rules[reasons[row]].problem, [self.lines[row]])
         lines = array("q", np.asarray(self.lines)[kept].tobytes())
         self.texts.keep(np.repeat(kept, 2))
         return ParsedCorpus(self.name, self.texts, lines, self.table.select(kept), report, self.fingerprint)

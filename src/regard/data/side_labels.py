@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.reading_progress import ReadingProgress, no_progress
-from regard.data.text_spool import TextSpool
+from regard.data.text_spool import Texts
 
 _USUAL_SHARE = 0.8
 """Share of the labelled texts that a label must have to be the usual one"""
@@ -50,7 +50,7 @@ class SideLabels:
 
 
 def label_sides(
-    texts: TextSpool,
+    texts: Texts,
     label: Callable[[str], str],
     activity: str,
     progress: ReadingProgress = no_progress,
@@ -66,7 +66,7 @@ def label_sides(
     return SideLabels(np.asarray(ids, np.uint8).reshape(-1, 2), tuple(islice(numbers, 256)))
 
 
-def _texts_of_every(texts: TextSpool, every: int) -> Iterator[tuple[int, str]]:
+def _texts_of_every(texts: Texts, every: int) -> Iterator[tuple[int, str]]:
     if every == 1:
         yield from enumerate(texts)
         return

@@ -1,7 +1,8 @@
-"""A list of texts in a temporary file, for corpora that may be larger than memory."""
+"""Lists of texts in temporary files, for corpora that may be larger than memory."""
 
 import io
 import tempfile
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -16,7 +17,61 @@ _IN_MEMORY = 64 << 20  # bytes; more are kept in a file
 _BLOCK = 256  # texts written or read at a time
 
 
-class TextSpool(Sequence[str]):
+class Texts(Sequence[str], ABC):
+    """Texts that are read by position and may be larger than memory."""
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return list(self.slice(start, stop))[::step]
+        [text] = self.slice(index, index + 1)
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return self.slice(0, len(self))
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> Iterator[str]:
+        """Yield the texts start … stop − 1."""
+
+    @abstractmethod
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget the texts whose entry in `kept` is False."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free the space that they take."""
+
+
+class JoinedTexts(Texts):
+    """Several sequences of texts, one after the other."""
+
+    def __init__(self, parts: Sequence[Texts]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def slice(self, start: int, stop: int) -> Iterator[str]:
+        for part in self._parts:
+            yield from part.slice(max(0, start), max(0, min(stop, len(part))))
+            start, stop = start - len(part), stop - len(part)
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        ends = np.cumsum(list(map(len, self._parts)))
+        for part, mask in zip(self._parts, np.split(kept, ends[:-1]), strict=True):
+            part.keep(mask)
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+
+class TextSpool(Texts):
     """Texts that are appended once and then read by position. Memory holds 16 bytes per text.
 
     More than 64 MiB go into a file without a name in the cache folder, which the system deletes when it is closed,
@@ -46,20 +101,6 @@ class TextSpool(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self._ends) + len(self._waiting)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            return list(self.slice(start, stop))[::step]
-        [text] = self.slice(index, index + 1)
-        return text
-
-    def __iter__(self) -> Iterator[str]:
-        return self.slice(0, len(self))
 
     def slice(self, start: int, stop: int) -> Iterator[str]:
         """Yield the texts start … stop − 1."""

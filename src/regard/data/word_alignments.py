@@ -111,10 +111,13 @@ class AlignmentGuide:
         """Return the attention of each target token as [B, T, S] = `shape`.
 
         It is distributed evenly over the tokens of the linked source words. Tokens without a link, and tokens that
-        are not part of a word, have a row of zeros.
+        are not part of a word, have a row of zeros; so have the tokens of pairs that are not in the store, because
+        their texts were changed.
         """
         src_words, tgt_words = _words(self._finders[0], src, shape[0::2]), _words(self._finders[1], tgt, shape[:2])
-        links = Ragged.gather(self.links, self.ends, rows)
+        n_stored = len(self.ends) - 1
+        ends = np.append(self.ends, self.ends[-1])  # the last pair has no links
+        links = Ragged.gather(self.links, ends, np.minimum(rows, n_stored))
         pairs = np.repeat(np.arange(len(rows)), links.lengths)
         i, j = (
             _word_of_unit(find, side, pairs, units)

@@ -52,6 +52,8 @@ class Validation:
     """sacreBLEU's signature of the BLEU score"""
     samples: tuple[tuple[str, str, str], ...] = field(default=())
     """(source, reference, output)"""
+    by_direction: Mapping[str, float] = field(default_factory=dict)
+    """BLEU of each language pair, if there are several; `scores` are then means"""
 
     @property
     def order(self) -> tuple[float, float]:
@@ -59,7 +61,12 @@ class Validation:
 
     def describe(self) -> str:
         scores = [f"{_DISPLAY_NAMES.get(n, n.replace('_', ' '))} {value:.4g}" for n, value in self.scores.items()]
-        return "  ".join([f"loss {self.loss:.4f}", *scores])
+        directions = [f"BLEU of {name} {value:.4g}" for name, value in self.by_direction.items()]
+        return "  ".join([f"loss {self.loss:.4f}", *scores, *directions])
+
+    def metrics(self) -> dict[str, float]:
+        """Return all scores by the names that they are recorded under."""
+        return {**self.scores, **{f"bleu_{name}": value for name, value in self.by_direction.items()}}
 
 
 def validation_order(rank: float, loss: float) -> tuple[float, float]:
@@ -101,6 +108,8 @@ class GenerationValidator(ABC):
     config: ValidConfig
     decode: DecodeConfig
     store: Any
+    directions: Sequence[str] = field(default=(), kw_only=True)
+    """The language pair of each of `texts`, if there are several"""
 
     @abstractmethod
     def batches(self) -> Iterable[Batch]:
@@ -127,9 +136,29 @@ class GenerationValidator(ABC):
             outputs.append(output)
             check_stop()
         sources, references = [source for source, _ in self.texts], [reference for _, reference in self.texts]
-        scores = score_texts(outputs, references, self.config.tokenize)
         samples = tuple(zip(sources, references, outputs, strict=True))[: self.config.samples]
-        return Validation(loss, scores.bleu, scores.by_name(), scores.signature, samples)
+        groups = _group_texts(outputs, references, self.directions)
+        scores = {name: score_texts(*texts, self.config.tokenize) for name, texts in groups.items()}
+        mean = _mean_scores([each.by_name() for each in scores.values()])
+        by_direction = {name: each.bleu for name, each in scores.items()} if self.directions else {}
+        signature = next(iter(scores.values())).signature
+        return Validation(loss, mean["bleu"], mean, signature, samples, by_direction)
+
+
+def _group_texts(
+    outputs: Sequence[str], references: Sequence[str], directions: Sequence[str]
+) -> dict[str, tuple[list[str], list[str]]]:
+    """Return the outputs and references of each direction; all of them if there are no directions."""
+    groups: dict[str, tuple[list[str], list[str]]] = {}
+    for name, output, reference in zip(directions or [""] * len(outputs), outputs, references, strict=True):
+        group = groups.setdefault(name, ([], []))
+        group[0].append(output)
+        group[1].append(reference)
+    return groups
+
+
+def _mean_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(each[name] for each in scores) / len(scores) for name in scores[0]}
 
 
 def fingerprint_rows(store: str, rows: NDArray[np.int64]) -> str:

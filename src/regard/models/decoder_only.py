@@ -23,7 +23,7 @@ from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, AttentionTraces, Decoded, DecoderState
 from regard.models.stack import StackConfig, StackDecoder, StackState
 from regard.nn.masks import padding_mask
-from regard.text.vocab import EOS, PAD, SEP
+from regard.text.vocab import BOS, EOS, PAD, SEP
 
 
 class DecoderOnlyConfig(Config):
@@ -84,6 +84,17 @@ class DecoderOnly(nn.Module):
         """Logits [B, T, V] of each next target token"""
         hidden = self._decode(batch, head_mask=head_mask).hidden
         return self.output(self.readout(hidden[:, batch.src.shape[1] :]))
+
+    def embed(self, src: Tensor) -> Tensor:
+        """Return each text as one vector [B, D]: the mean of the decoder's vectors of its tokens; 0 without tokens.
+
+        src [B, S]: ids ending in EOS, as for an encoder
+        """
+        is_token = (src != PAD) & (src != EOS)
+        ids = torch.cat([torch.full_like(src[:, :1], BOS), src[:, :-1]], dim=1)
+        hidden = self.decoder(ids, None).hidden[:, 1:]
+        weights = is_token[:, :-1, None].to(hidden)
+        return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
 
     def layers_to_compile(self) -> list[nn.Module]:
         return layers_to_compile(self.decoder)

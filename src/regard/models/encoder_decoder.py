@@ -23,7 +23,7 @@ from regard.models.factory import (
 from regard.models.head_mask import HeadMask
 from regard.models.protocols import AttentionModule, AttentionTraces, DecoderState
 from regard.models.sizes import LayerCount
-from regard.models.stack import StackConfig
+from regard.models.stack import StackConfig, StackDecoder, StackState
 
 
 class EncoderDecoderConfig(Config):
@@ -136,3 +136,14 @@ class EncoderDecoder(nn.Module):
         """Like `step`, but the log-probabilities are not subtracted yet, which saves a pass over the vocabulary."""
         h, state = self.decoder.step(state, ids)
         return next_logits(self.output, self.readout(h)), state
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether `read_logits` can be used: the decoder is a stack of layers with key-value caches"""
+        return isinstance(self.decoder, StackDecoder) and self.decoder.reads_at_once
+
+    def read_logits(self, state: StackState, ids: Tensor) -> tuple[Logits, StackState]:
+        """Read several tokens per row in one pass, ids [R, n] → logits after each of them [R · n, V]"""
+        assert isinstance(self.decoder, StackDecoder)
+        h, state = self.decoder.read_vectors(state, ids)
+        return next_logits(self.output, self.readout(h.flatten(0, 1))), state

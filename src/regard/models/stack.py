@@ -225,6 +225,10 @@ class StackState:
         layers = tuple(layer.with_room(index.room) if isinstance(layer, KvCache) else layer for layer in self.layers)
         return replace(self, layers=layers, index=index)
 
+    def keep(self, n_tokens: Tensor) -> "StackState":
+        """Forget all but the first n_tokens [R] tokens of each hypothesis. All layers must have key-value caches."""
+        return replace(self, index=self.index.keep(n_tokens))
+
 
 def _select_source(source: Source, rows: Tensor, sentences: Tensor | None) -> Source:
     """Keep the given sentences; nothing is copied when all of them stay."""
@@ -283,20 +287,20 @@ class StackDecoder(nn.Module):
         return StackState(layers, sources, index, tuple(self._head_masks(head_mask, like.device)))
 
     def step(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
-        x, state = self._read(state, ids[:, None])
+        x, state = self.read_vectors(state, ids[:, None])
         return x[:, -1], state
 
     def read(self, state: StackState, ids: Tensor, lengths: Tensor | None = None) -> StackState:
         """Read several tokens per row, ids [R, n], or only the first `lengths` [R] of them."""
         if self.reads_at_once:
-            return self._read(state, ids, lengths)[1]
+            return self.read_vectors(state, ids, lengths)[1]
         assert lengths is None
         for t in range(ids.shape[1]):
             state = self.step(state, ids[:, t])[1]
         return state
 
-    def _read(self, state: StackState, ids: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, StackState]:
-        """Read the next tokens ids [R, n] → their vectors [R, n, D] and the state after them"""
+    def read_vectors(self, state: StackState, ids: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, StackState]:
+        """Read the next tokens ids [R, n] in one pass → their vectors [R, n, D] and the state after them"""
         places, index = state.index.read(ids.shape[1], lengths)
         x = self.embedding.at(ids, places.positions, places.length)
         states = []

@@ -281,7 +281,7 @@ class SelfAttention(MultiHeadAttention):
         """Project x to queries, keys and values, and rotate queries and keys if positions are rotary."""
         if not self.training:
             return self._rotate(self.queries(x), *self.keys_values(x))
-        weight = torch.cat([self.query.weight, self.key_value.weight])
+        weight = torch.cat([self.query.matrix, self.key_value.matrix])
         bias = None if self.query.bias is None else torch.cat([self.query.bias, self.key_value.bias])
         y = linear(x, weight, bias)  # all three with one product
         d_k, d_v = self.widths

@@ -187,6 +187,11 @@ class CacheIndex:
         after = replace(index, positions=self.positions + read, ancestors=ancestors, length=length)
         return Places(positions, ancestors, length), after
 
+    def keep(self, n_tokens: Tensor) -> "CacheIndex":
+        """Forget all but the first n_tokens [R] tokens of each hypothesis; those after them are written over."""
+        is_kept = numbers(self.room, n_tokens.device) < n_tokens.view(*self.ancestors.shape[:2], 1)
+        return replace(self, positions=n_tokens, ancestors=self.ancestors.masked_fill(~is_kept, -1))
+
     def select(
         self, rows: Tensor, sentences: Tensor | None, caches: Sequence[KvCache]
     ) -> tuple["CacheIndex", list[KvCache]]:

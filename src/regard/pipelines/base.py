@@ -140,6 +140,12 @@ class Pipeline:
         """Normalise a text as in training."""
         return clean(text)
 
+    def with_tag(self, text: str, to: str | None = None) -> str:
+        """Return a text with the tag in front by which the model knows the target language `to`, if it needs one."""
+        if to:
+            raise UserError(f"a {self.noun} has no target language (to); leave it out")
+        return text
+
     def encode_target(self, text: str) -> list[int]:
         """Tokenise an output, without special tokens; refuse one that is longer than a source may be."""
         return self.target_limit.encode_one(

@@ -67,7 +67,7 @@ class Classifier(TextEmbedder):
             raise UserError("this model fills in masked tokens; train a classifier with --recipe classifier")
         texts = check_texts(texts, "classify")
         labels, results = self.labels, {}
-        for rows, vectors in self._embed(texts):
+        for rows, vectors in self._embed(self._encode_all(texts)):
             logits = self.model.output(vectors).double()
             for i, p in zip(rows, logits[:, len(SPECIALS) :].softmax(-1).tolist(), strict=True):
                 best = labels[int(np.argmax(p))]

@@ -7,20 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.batch import Batch, forced_batch, run_parts
+from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_count, check_text, check_texts
-from regard.pipelines.base import EncodedInput, Pipeline, refuse_target
+from regard.pipelines.base import EncodedInput, refuse_target
+from regard.pipelines.target_scores import target_log_probs
+from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig, decode, sample_tokens
 from regard.search.protocols import Stepper
-from regard.search.sampling import SamplingConfig
+from regard.search.sampling import SamplingConfig, TokenPenalties
+from regard.search.token_scores import TokenScore
 from regard.text.html_table import text_html
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocab import BOS, PAD
-
-_SCORED = 1 << 22  # probabilities computed at once by `score`
+from regard.text.vocab import BOS
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,11 @@ class GeneratedPiece:
 
     text: str
     n_tokens: int
+    scores: tuple[TokenScore, ...] = ()
+    """Of the tokens of this piece, if requested"""
 
 
-class Generator(Pipeline):
+class Generator(TextEmbedder):
     """A language model. `context` is the number of tokens that it saw at once in training.
 
     >>> generator = regard.load(generator_dir)
@@ -96,32 +99,49 @@ class Generator(Pipeline):
 
     def stream(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> Iterator[str]:
         """Yield the continuation piece by piece as it is sampled."""
-        pieces = self.stream_pieces(prompt, max_new_tokens, **sampling)
+        pieces = self.stream_pieces(prompt, max_new_tokens, None, None, **sampling)
         return (piece.text for piece in pieces if piece.text)
 
-    def stream_pieces(self, prompt: str, max_new_tokens: int, **sampling: float) -> Iterator[GeneratedPiece]:
-        """Like `stream`, but count the tokens: a piece of text may consist of several.
+    def stream_pieces(
+        self,
+        prompt: str | Sequence[int],
+        max_new_tokens: int,
+        n_top: int | None = None,
+        penalties: TokenPenalties | None = None,
+        **sampling: float,
+    ) -> Iterator[GeneratedPiece]:
+        """Like `stream`, but count the tokens: a piece of text may consist of several. The prompt may be ids.
 
-        If the last character is incomplete, the last piece has no text but counts its tokens.
+        With `n_top`, each token has a score and the scores of the `n_top` most likely ones in its place; they are the
+        model's own, whatever the temperature and the penalties. If the last character is incomplete, the last piece
+        has no text but counts its tokens.
         """
         check_count("max_new_tokens", max_new_tokens, 0)
         config = SamplingConfig.parse(sampling, where="generate")
-        ids = self._prompt_ids(prompt)
-        n_prompt, n_chars, n_counted = len(ids), len(self.tokenizer.decode(ids)), 0
-        for token in self._sample(ids, max_new_tokens, config):
+        ids = self._prompt_ids(prompt) if isinstance(prompt, str) else list(prompt)
+        n_prompt, n_chars, scores = len(ids), len(self.tokenizer.decode(ids)), list[TokenScore]()
+        n_counted = n_prompt
+        for token, log_probs in self._sample(ids, max_new_tokens, config, penalties):
             ids.append(token)
+            if n_top is not None:
+                scores.append(TokenScore.of(token, log_probs, n_top))
             # A character may be split over several tokens; wait until it is complete.
             text = self.tokenizer.decode(ids)
             if not text.endswith("\ufffd"):
-                n_counted = len(ids) - n_prompt
-                yield GeneratedPiece(text[n_chars:], n_counted)
-                n_chars = len(text)
-        if len(ids) - n_prompt > n_counted:
-            yield GeneratedPiece("", len(ids) - n_prompt)
+                yield GeneratedPiece(text[n_chars:], len(ids) - n_prompt, tuple(scores))
+                n_chars, n_counted, scores = len(text), len(ids), []
+        if len(ids) > n_counted:
+            yield GeneratedPiece("", len(ids) - n_prompt, tuple(scores))
 
-    def _sample(self, prompt: Sequence[int], max_new_tokens: int, config: SamplingConfig) -> Iterator[int]:
-        """Yield the ids that follow the prompt, until EOS."""
-        ids, end = list(prompt), len(prompt) + max_new_tokens
+    def _sample(
+        self, prompt: Sequence[int], max_new_tokens: int, config: SamplingConfig, penalties: TokenPenalties | None
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Yield the ids that follow the prompt, until EOS, with the log-probabilities [V] of what could follow."""
+        ids, n_prompt, end = list(prompt), len(prompt), len(prompt) + max_new_tokens
+
+        def change(log_probs: Tensor) -> Tensor:
+            return log_probs if penalties is None else penalties(log_probs, ids[n_prompt:])
+
         model: Stepper[Any] = self.decoding_model(self.decode_config)
         while len(ids) < end:
             prefix, room = ids, end - len(ids)
@@ -130,9 +150,9 @@ class Generator(Pipeline):
                 prefix = ids if len(ids) < self.context else ids[-(self.context // 2) :]
                 room = min(room, self.context - len(prefix))
             before = len(ids)
-            for token in sample_tokens(model, self._no_batch(), prefix, room, config, position=before):
+            for token, log_probs in sample_tokens(model, self._no_batch(), prefix, room, config, before, change):
                 ids.append(token)
-                yield token
+                yield token, log_probs
             if len(ids) < before + room:  # the model has generated EOS
                 return
 
@@ -161,23 +181,19 @@ class Generator(Pipeline):
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return log p of each text, including its end."""
         rows = self.tokenizer.encode(check_texts(texts, "score"))
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        scores = [0.0] * len(rows)
-        while order:
-            n = max(1, _SCORED // (self.tokenizer.size * (len(rows[order[-1]]) + 1)))
-            part, order = order[-n:], order[:-n]
-            batch = forced_batch(None, [rows[i] for i in part])
-            for i, score in zip(
-                part, torch.cat(list(run_parts(self._score, batch, self.device))).tolist(), strict=True
-            ):
-                scores[i] = score
-        return scores
+        return target_log_probs([self.model], None, rows, self.tokenizer.size, self.device)
 
     @torch.inference_mode()
-    def _score(self, batch: Batch) -> Tensor:
-        """Return log p of each target [B]."""
-        log_probs = self.model(batch).double().log_softmax(-1).gather(-1, batch.tgt_out[..., None])
-        return log_probs[..., 0].masked_fill(batch.tgt_out == PAD, 0.0).sum(1)
+    def score_tokens(self, ids: Sequence[int], n_top: int = 0) -> list[TokenScore]:
+        """Return the score of each token of a text that fits into the context, and of the most likely ones there."""
+        if len(ids) > self.context:
+            raise UserError(f"a text of {len(ids)} tokens does not fit into the context of {self.context}")
+        batch = Batch(self._no_source(), torch.tensor([[BOS, *ids]], device=self.device), self._no_source())
+        log_probs = self.model(batch)[0].double().log_softmax(-1)
+        return [TokenScore.of(token, row, n_top) for token, row in zip(ids, log_probs, strict=False)]
+
+    def _embedding_model(self) -> DecoderOnly:
+        return self.model
 
     def _prompt_ids(self, prompt: str) -> list[int]:
         [ids] = self.tokenizer.encode([check_text("the prompt", prompt)])

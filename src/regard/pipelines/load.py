@@ -1,11 +1,12 @@
 """Loads a model directory as the pipeline for its task."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from regard.bundle import Bundle
+from regard.bundle import NO_LANGUAGES, Bundle
 from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.encoder_only import EncoderOnly
@@ -15,19 +16,28 @@ from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.engine import CTRANSLATE2, TORCH, EngineChoice
 from regard.pipelines.generator import Generator
+from regard.pipelines.reranker import Reranker
 from regard.pipelines.translator import Translator
 from regard.search.ensemble import Ensemble
+from regard.text.tokenizer import TokenizerPair
 
 PipelineT = TypeVar("PipelineT", bound=Pipeline)
 
 
 def load(
-    folder: str | Path, *more: str | Path, device: str | None = None, engine: str = TORCH
+    folder: str | Path,
+    *more: str | Path,
+    device: str | None = None,
+    engine: str = TORCH,
+    draft: str | Path | None = None,
+    rerank: str | Path | None = None,
 ) -> Translator | Generator | Classifier | Captioner:
     """Load a model directory that `regard train` wrote: a Translator, Generator, Classifier or Captioner.
 
     Several directories of translators become an ensemble. `engine` is what runs the search of a translator: "torch",
-    "ctranslate2", "ctranslate2:int8", or "auto" for CTranslate2 where it can be used.
+    "ctranslate2", "ctranslate2:int8", or "auto" for CTranslate2 where it can be used. `draft` is a smaller translator
+    with the same tokenizer, which makes greedy search faster (see `search/speculative.py`). `rerank` translates in the
+    other direction, and ranks the translations of a beam (see `pipelines/reranker.py`).
 
     >>> translator = regard.load(translator_dir, device="cpu")
     >>> translator.noun
@@ -36,12 +46,43 @@ def load(
     True
     """
     folders = [check_folder(path) for path in (folder, *more)]
+    choice = EngineChoice.parse(engine)
+    if choice.name == CTRANSLATE2 and (more or draft is not None):
+        what = "an ensemble" if more else "a draft"
+        raise UserError(f"--engine ctranslate2: it decodes with one model, not with {what}; leave --engine out")
     bundles = [Bundle.load(path) for path in folders]
-    if not more:
-        return pipeline_from_bundle(bundles[0], device, EngineChoice.parse(engine), folders[0])
-    if EngineChoice.parse(engine).name == CTRANSLATE2:
-        raise UserError("--engine ctranslate2: it decodes with one model, not with an ensemble; leave --engine out")
-    return _ensemble(folders, bundles, device)
+    if more:
+        pipeline: Translator | Generator | Classifier | Captioner = _ensemble(folders, bundles, device)
+    else:
+        pipeline = pipeline_from_bundle(bundles[0], device, None if draft is not None else choice, folders[0])
+    for helper, use in ((draft, _use_draft), (rerank, _use_reverse)):
+        if helper is not None:
+            if not isinstance(pipeline, Translator):
+                raise UserError(f"{folder}: not a translator but a {pipeline.noun}; leave {helper} out")
+            use(pipeline, check_folder(helper), device)
+    return pipeline
+
+
+def _use_draft(translator: Translator, folder: Path, device: str | None) -> None:
+    """Let a translator decode with the tokens that the model of a directory proposes."""
+    bundle = Bundle.load(folder)
+    if bundle.task != "translate" or isinstance(bundle.model, EncoderOnly):
+        raise UserError(f"{folder}: not a translator; a draft model is one")
+    own = TokenizerPair(translator.src_tokenizer, translator.tgt_tokenizer)
+    if bundle.tokenizers.fingerprint != own.fingerprint:
+        raise UserError(f"{folder}: its tokenizer differs from that of the model; a draft model needs the same one")
+    translator.use_draft(bundle.model.to(translator.device))
+
+
+def _use_reverse(translator: Translator, folder: Path, device: str | None) -> None:
+    """Let a translator rank its translations by the model of a directory that translates in the other direction."""
+    reverse = load_translator(folder, device=device)
+    pairs, reversed_pairs = ([each.languages for each in model.directions] for model in (translator, reverse))
+    source, target = pairs[0]
+    if NO_LANGUAGES not in (*pairs, *reversed_pairs) and (target, source) not in reversed_pairs:
+        what = ", ".join("-".join(pair) for pair in reversed_pairs)
+        raise UserError(f"{folder}: translates {what}, not {target}-{source}; give a model of the other direction")
+    translator.reranker = Reranker(reverse, source if len(reverse.directions.targets) > 1 else None)
 
 
 def pipeline_from_bundle(
@@ -71,22 +112,18 @@ def _pipeline(bundle: Bundle, device: str | None) -> Translator | Generator | Cl
     return _translator(model, bundle, torch_device)
 
 
-def load_as(
-    kind: type[PipelineT], folder: str | Path, *more: str | Path, device: str | None = None, engine: str = TORCH
-) -> PipelineT:
-    """Like `load`, but refuse a pipeline of another kind."""
-    pipeline: Pipeline = load(folder, *more, device=device, engine=engine)
+def load_as(kind: type[PipelineT], folder: str | Path, *more: str | Path, **options: Any) -> PipelineT:
+    """Like `load`, with its options, but refuse a pipeline of another kind."""
+    pipeline: Pipeline = load(folder, *more, **options)
     if not isinstance(pipeline, kind):
         hint = f"train one with --recipe {kind.example_recipe}"
         raise UserError(f"{folder}: not a {kind.noun} but a {pipeline.noun}; {hint}")
     return pipeline
 
 
-def load_translator(
-    folder: str | Path, *more: str | Path, device: str | None = None, engine: str = TORCH
-) -> Translator:
-    """Like `load`, but refuse anything that is not a translator."""
-    return load_as(Translator, folder, *more, device=device, engine=engine)
+def load_translator(folder: str | Path, *more: str | Path, **options: Any) -> Translator:
+    """Like `load`, with its options, but refuse anything that is not a translator."""
+    return load_as(Translator, folder, *more, **options)
 
 
 def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) -> Translator:
@@ -100,9 +137,19 @@ def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) ->
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
         members.append(bundle.model.to(torch_device))
-    return _translator(Ensemble(members), first, torch_device)
+    reads_terms = all(bundle.reads_terms for bundle in bundles)
+    return _translator(Ensemble(members), replace(first, reads_terms=reads_terms), torch_device)
 
 
 def _translator(model: GenerativeModel | Ensemble[GenerativeModel], bundle: Bundle, device: torch.device) -> Translator:
     """Make a translator with the tokenizers and settings of a bundle."""
-    return Translator(model, bundle.tokenizers, bundle.decode, device, bundle.alignment, bundle.words, bundle.languages)
+    return Translator(
+        model,
+        bundle.tokenizers,
+        bundle.decode,
+        device,
+        bundle.alignment,
+        bundle.words,
+        bundle.all_directions,
+        reads_terms=bundle.reads_terms,
+    )

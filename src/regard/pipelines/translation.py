@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from regard.alignment.from_attention import Aligner
+from regard.data.glossary import GlossaryTerm
 from regard.models.record import AttentionRecord
 from regard.pipelines.length_limit import TooLong
 from regard.text.fitted_text import FittedText
@@ -28,6 +30,10 @@ class Candidate:
     """Log-probability of the whole translation, whatever the length penalty"""
     n_tokens: int = 0
     """Tokens that `log_prob` covers, with the end token"""
+    ids: tuple[int, ...] = ()
+    """Of the tokens"""
+    unmet_terms: tuple[GlossaryTerm, ...] = ()
+    """Terms of the glossary that are in the source but not, or not as often, in this translation"""
 
     @property
     def confidence(self) -> float:
@@ -76,39 +82,62 @@ class Translation:
     def alignment(self) -> tuple[tuple[int, int], ...] | None:
         return self.hypotheses[0].alignment
 
+    @property
+    def unmet_terms(self) -> tuple[GlossaryTerm, ...]:
+        return self.hypotheses[0].unmet_terms
+
     @classmethod
     def merge(cls, source: str, split: SplitText, sentences: "Sequence[Translation]") -> "Translation":
         """Return the translation of a text from those of its sentences.
 
-        Texts are joined, tokens, links and unknown words put one after the other, and scores added. Attention stays
-        with the `sentences`. If one of them is too long, there is no translation.
+        Texts are joined, tokens, links and unknown words put one after the other, and scores added; the second best
+        hypothesis has the second best of each sentence, and so on. Attention stays with the `sentences`. If one of them
+        is too long, there is no translation.
         """
         if len(sentences) == 1 and sentences[0].source == source:
             return sentences[0]
         problem = next((sentence.problem for sentence in sentences if sentence.problem), None)
-        text = "" if problem else split.join([sentence.text for sentence in sentences])
+        ranked = _by_rank(sentences)
+        texts = ["" if problem else split.join([candidate.text for candidate in best]) for best in ranked]
         if len(sentences) == 1 and not "".join(split.gaps).strip():
             [only] = sentences
-            return replace(
-                only, source=source, hypotheses=(replace(only.hypotheses[0], text=text), *only.hypotheses[1:])
-            )
+            pairs = zip(only.hypotheses, texts, strict=True)
+            return replace(only, source=source, hypotheses=tuple(replace(one, text=text) for one, text in pairs))
+        sources = [sentence.source for sentence in sentences]
+        pairs_of_all = zip(texts, ranked, strict=True)
         return cls(
             source,
             tuple(token for sentence in sentences for token in sentence.source_tokens),
-            (_join_candidates(text, split, sentences),),
+            tuple(_join_candidates(text, split, sources, candidates) for text, candidates in pairs_of_all),
             problem,
             tuple(dict.fromkeys(word for sentence in sentences for word in sentence.unknown)),
             sentences=tuple(sentences),
         )
 
+    @classmethod
+    def untranslated(
+        cls, text: str, fitted: FittedText, n_best: int, problem: TooLong | None, is_stopped: bool
+    ) -> "Translation":
+        """Return the translation of a text without tokens: the text itself. Of one that is too long, it is empty."""
+        translation = "" if problem or is_stopped else fitted.restore(fitted.text)
+        nothing = Candidate(translation, 0.0, (), log_prob=-math.inf if problem else 0.0)
+        return cls(text, (), (nothing,) * n_best, problem, fitted.unknown)
+
+    def shrink_attention(self, aligner: Aligner) -> "Translation":
+        """Return the translation with only that part of its attention which this aligner reads."""
+        candidates = (
+            candidate
+            if candidate.attention is None
+            else replace(candidate, attention=aligner.shrink(candidate.attention))
+            for candidate in self.hypotheses
+        )
+        return self if self.attention is None else replace(self, hypotheses=tuple(candidates))
+
     def placed_sentences(self) -> "Iterator[tuple[Translation, int, int]]":
         """Yield the sentences, and how many words precede each of them in the source and in the translation."""
-        source_start = text_start = 0
+        n_source, n_target = _WordCount(self.source), _WordCount(self.text)
         for sentence in self.sentences or (self,):
-            source_start = self.source.find(sentence.source, source_start)
-            text_start = self.text.find(sentence.text, text_start)
-            yield sentence, len(unit_spans(self.source[:source_start])), len(unit_spans(self.text[:text_start]))
-            source_start, text_start = source_start + len(sentence.source), text_start + len(sentence.text)
+            yield sentence, n_source.before(sentence.source), n_target.before(sentence.text)
 
     def _repr_html_(self) -> str:
         """Show source and translation in a notebook, with score, alignment and mean attention if requested."""
@@ -126,23 +155,45 @@ class Translation:
         return "".join(parts)
 
 
-def _join_candidates(text: str, split: SplitText, sentences: Sequence[Translation]) -> Candidate:
-    """Return the candidate with this text from the best ones of the sentences."""
-    best = [sentence.hypotheses[0] for sentence in sentences]
+class _WordCount:
+    """Counts words of a text up to parts of it, which follow each other."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = self.n_words = 0
+
+    def before(self, part: str) -> int:
+        """Return how many words precede the next occurrence of this part, and go on behind it."""
+        start = self.text.find(part, self.position)
+        n_before = self.n_words + len(unit_spans(self.text[self.position : start]))
+        self.position, self.n_words = start + len(part), n_before + len(unit_spans(part))
+        return n_before
+
+
+def _by_rank(sentences: Sequence[Translation]) -> list[list[Candidate]]:
+    """Return the best candidates of all sentences, then the second best; a sentence with too few repeats its last."""
+    n = max((len(sentence.hypotheses) for sentence in sentences), default=1)
+    return [[sentence.hypotheses[min(i, len(sentence.hypotheses) - 1)] for sentence in sentences] for i in range(n)]
+
+
+def _join_candidates(text: str, split: SplitText, sources: Sequence[str], candidates: Sequence[Candidate]) -> Candidate:
+    """Return the candidate with this text from those of the sentences."""
     links, n_source, n_target = list[tuple[int, int]](), 0, 0
-    for gap, sentence in zip(split.gaps, [*sentences, None], strict=True):
+    for i, gap in enumerate(split.gaps):
         copied = len(gap.split())  # parts without a letter are words of both sides
-        links += [(n_source + i, n_target + i) for i in range(copied)]
+        links += [(n_source + k, n_target + k) for k in range(copied)]
         n_source, n_target = n_source + copied, n_target + copied
-        if sentence is not None:
-            links += [(n_source + i, n_target + j) for i, j in sentence.alignment or ()]
-            n_source += len(unit_spans(sentence.source))
-            n_target += len(unit_spans(sentence.text))
+        if i < len(candidates):
+            links += [(n_source + s, n_target + t) for s, t in candidates[i].alignment or ()]
+            n_source += len(unit_spans(sources[i]))
+            n_target += len(unit_spans(candidates[i].text))
     return Candidate(
         text,
-        sum((candidate.score for candidate in best), 0.0),
-        tuple(token for candidate in best for token in candidate.tokens),
-        alignment=tuple(links) if any(candidate.alignment is not None for candidate in best) else None,
-        log_prob=sum((candidate.log_prob for candidate in best), 0.0),
-        n_tokens=sum(candidate.n_tokens for candidate in best),
+        sum((candidate.score for candidate in candidates), 0.0),
+        tuple(token for candidate in candidates for token in candidate.tokens),
+        alignment=tuple(links) if any(candidate.alignment is not None for candidate in candidates) else None,
+        log_prob=sum((candidate.log_prob for candidate in candidates), 0.0),
+        n_tokens=sum(candidate.n_tokens for candidate in candidates),
+        ids=tuple(i for candidate in candidates for i in candidate.ids),
+        unmet_terms=tuple(term for candidate in candidates for term in candidate.unmet_terms),
     )

@@ -1,42 +1,47 @@
 """Translator: texts in, translations out."""
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
-from typing import Any
 
 import torch
 
 from regard.alignment.from_attention import Aligner
-from regard.data.batch import collate_sources, padded_length
+from regard.data.glossary import Glossary, GlossaryMode, TermMatch, unmet_terms, write_terms
 from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, EncodedInput, Input, as_text, check_hypotheses
 from regard.pipelines.engine import Engine
-from regard.pipelines.length_groups import LengthGroup, groups_by_length, split_for_threads
-from regard.pipelines.length_limit import LengthLimit, TooLong, TooLongError
-from regard.pipelines.text_embedder import TextEmbedder
+from regard.pipelines.length_limit import LengthLimit, TooLongError
+from regard.pipelines.mbr import choose_by_mbr
+from regard.pipelines.reranker import Reranker
+from regard.pipelines.source_decoder import SourceDecoder
+from regard.pipelines.term_encoder import TermEncoder
 from regard.pipelines.translation import Candidate, Translation
-from regard.search.decode import DecodeConfig, decode, is_narrow
+from regard.pipelines.translation_config import TranslationConfig
+from regard.search.decode import DecodeConfig
 from regard.search.ensemble import Ensemble
-from regard.search.protocols import Hypothesis, RenumberedObserver, StepObserver, Stepper, is_optional
+from regard.search.protocols import Hypothesis, StepObserver
+from regard.search.required_terms import TermSearch
+from regard.text.direction import Directions
 from regard.text.fitted_text import FittedText
 from regard.text.marian_tokenizer import MarianTokenizer
 from regard.text.seen_words import SeenWords
 from regard.text.sentences import SplitText
+from regard.text.term_annotation import AnnotatedSpan, annotate_fitted
 from regard.text.tokenizer import TokenizerPair
 from regard.text.units import unit_spans
 from regard.text.vocab import EOS
-from regard.threads import run_in_threads
 
 _STREAM_LINES = 1024
 _GPU_STREAM_LINES = 16_384
+_MIN_TERM_BEAM = 10  # hypotheses with different numbers of missing terms share the beam
 
 
-class Translator(TextEmbedder):
+class Translator(SourceDecoder):
     """Translates texts, and any other text-to-text task.
 
     >>> translator = regard.load(translator_dir)
@@ -60,30 +65,40 @@ class Translator(TextEmbedder):
         device: torch.device,
         aligner: Aligner | None = None,
         words: SeenWords | None = None,
-        languages: tuple[str, str] = ("src", "tgt"),
+        directions: Directions | None = None,
         engine: Engine | None = None,
+        draft: GenerativeModel | None = None,
+        reranker: Reranker | None = None,
+        reads_terms: bool = False,
     ) -> None:
-        super().__init__(model, tokenizers, decode_config, device)
-        self.model: GenerativeModel | Ensemble[GenerativeModel] = model
+        super().__init__(model, tokenizers, decode_config, device, engine, draft)
         self.aligner = aligner or Aligner()
         self.words = words
-        self.languages = languages
-        self.engine = engine
-        """What runs the search, unless only PyTorch can; None: always PyTorch"""
+        tags = tokenizers.src.tags if isinstance(tokenizers.src, MarianTokenizer) else ()
+        self.directions = replace(directions or Directions.of([("src", "tgt")]), more_tags=frozenset(tags))
+        self.reranker = reranker
+        self.reads_terms = reads_terms
+        """Whether the model was trained on annotated terms"""
 
     def translate(
         self,
         texts: Sequence[str],
         *,
+        to: str | Sequence[str] | None = None,
         attention: bool = False,
         prefixes: Sequence[str] | None = None,
         observer: StepObserver | None = None,
         skip_long: bool = False,
         as_written: bool = False,
         split: bool = False,
+        glossary: Glossary | None = None,
+        glossary_mode: GlossaryMode | None = None,
         **options: object,
     ) -> list[Translation]:
-        """Return one Translation per text, in order. `options` are those of DecodeConfig: beam=5, n_best=3, …
+        """Return one Translation per text, in order. `options` are those of TranslationConfig: beam=5, n_best=3, …
+
+        `to` is the target language of all texts, or a list with that of each; a model with one target language needs
+        none. A text that begins with a tag of the model, such as `>>fra<<`, keeps it. No tag is a word of the source.
 
         Case and punctuation that the model has not seen in training are changed, and restored in the translation (see
         `FittedText`), unless a text is to be translated `as_written` or has a prefix. `prefixes` are target texts that
@@ -93,49 +108,58 @@ class Translator(TextEmbedder):
 
         With `split`, texts of several sentences or lines are translated sentence by sentence; spaces and line breaks
         between them are kept (see `Translation.merge`). With several hypotheses or prefixes, texts stay whole.
+
+        Terms of the `glossary` are translated as it says: with the mode "hard" the search finds translations that have
+        them, with "soft" the model reads their targets, which it must have learnt; this is then the default.
         """
         texts = check_texts(texts, "translate")
-        config = DecodeConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
+        config = TranslationConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
+        config.check(self.draft is not None, self.reranker is not None)
+        tagged = self.directions.read_tags(texts, to)
         if split and config.n_best == 1 and prefixes is None and observer is None:
-            return self._translate_split(texts, attention, skip_long, as_written, options)
+            options |= {"attention": attention, "as_written": as_written}
+            options |= {"glossary": glossary, "glossary_mode": glossary_mode}
+            return self._translate_split(tagged, skip_long, options)
         limit = self.length_limit(config.max_source)
         as_written = as_written or prefixes is not None
-        fitted = [self._fit(text, as_written, limit) for text in texts]
-        sources, too_long = limit.encode([fit.text for fit in fitted], self.src_tokenizer)
+        fitted = [replace(self._fit(text, as_written, limit), tag=tag) for tag, text in tagged]
+        plain_texts = [fit.text for fit in fitted]
+        terms, fitted, required = self._find_terms(fitted, glossary, glossary_mode)
+        sources, too_long = limit.encode([fit.tagged_text for fit in fitted], self.src_tokenizer)
         if too_long and not skip_long:
             index, problem = next(iter(too_long.items()))
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
-        decoded = self._decode_all(sources, config, forced, observer)
+        wanted = config.of_candidates(bool(self.reranker))
+        candidates = self._decode_with_terms(sources, wanted, forced, observer, required)
+        decoded = self._choose(candidates, plain_texts, config)
         self._replace_empty(decoded, sources, config)
         return [
-            self._translation(text, fit, source, decoded[i], attention)
+            self._translation(text, fit, source, decoded[i], terms[i], attention)
             if i in decoded
-            else _not_translated(text, fit, config.n_best, too_long.get(i), is_stopped=bool(source))
-            for i, (text, fit, source) in enumerate(zip(texts, fitted, sources, strict=True))
+            else Translation.untranslated(text, fit, config.n_best, too_long.get(i), is_stopped=bool(source))
+            for i, ((_, text), fit, source) in enumerate(zip(tagged, fitted, sources, strict=True))
         ]
 
-    def split(self, text: str) -> SplitText:
-        """Split a text into sentences by the rules of the source language.
+    def with_tag(self, text: str, to: str | None = None) -> str:
+        return self.directions.with_tag(text, to)
 
-        A text that starts with a tag of the target language stays whole: the tag would be missing in later sentences.
-        """
-        if isinstance(self.src_tokenizer, MarianTokenizer) and self.src_tokenizer.split_tag(text)[0]:
-            return SplitText.whole(text)
-        return SplitText.of(text, self.languages[0])
+    def split(self, text: str, to: str | None = None) -> SplitText:
+        """Split a text, without its tag, into sentences by the rules of the source language."""
+        tag, rest = self.directions.read_tag(text, to)
+        return SplitText.of(rest, self.directions.source_of(tag), tag)
 
     def _translate_split(
-        self, texts: Sequence[str], attention: bool, skip_long: bool, as_written: bool, options: Mapping[str, object]
+        self, tagged: Sequence[tuple[str, str]], skip_long: bool, options: Mapping[str, object]
     ) -> list[Translation]:
-        """Translate the sentences of all texts together, and return one Translation per text."""
-        splits = [self.split(text) for text in texts]
+        """Translate the sentences of all texts together, given with their tags; return one Translation per text."""
+        splits = [self.split(text, tag) for tag, text in tagged]
         sentences = [sentence for split in splits for sentence in split.sentences]
-        parts = iter(
-            self.translate(sentences, attention=attention, skip_long=True, as_written=as_written, **options)  # type: ignore[arg-type]
-        )
+        tags = [split.tag for split in splits for _ in split.sentences]
+        parts = iter(self.translate(sentences, to=tags, skip_long=True, **options))  # type: ignore[arg-type]
         merged = [
             Translation.merge(text, split, list(islice(parts, len(split.sentences))))
-            for text, split in zip(texts, splits, strict=True)
+            for (_, text), split in zip(tagged, splits, strict=True)
         ]
         for i, translation in enumerate(merged):
             if translation.problem and not skip_long:
@@ -149,69 +173,59 @@ class Translator(TextEmbedder):
             return FittedText(cleaned)
         return FittedText.as_written(cleaned, self.words) if as_written else FittedText.fit(cleaned, self.words)
 
-    def _decode_all(
+    def _decode_with_terms(
         self,
         sources: Sequence[Sequence[int]],
         config: DecodeConfig,
-        forced: Sequence[Sequence[int]] | None = None,
-        observer: StepObserver | None = None,
+        forced: Sequence[Sequence[int]] | None,
+        observer: StepObserver | None,
+        required: TermSearch | None,
     ) -> dict[int, list[Hypothesis]]:
-        """Decode sources by the engine, and what it leaves out by PyTorch, in groups of similar length.
+        """Decode sources, with a wide enough beam those that have terms; the others as if there were no glossary."""
+        if required is None:
+            return self._decode_all(sources, config, forced, observer)
+        without = [() if row else source for source, row in zip(sources, required.rows, strict=True)]
+        having = [source if row else () for source, row in zip(sources, required.rows, strict=True)]
+        wide = config.model_copy(update={"beam": max(config.beam, _MIN_TERM_BEAM)})
+        results = self._decode_all(without, config, forced, observer)
+        return results | self._decode_all(having, wide, forced, observer, required)
 
-        Empty and stopped sources may have no result.
-        """
-        results: dict[int, list[Hypothesis]] = {}
-        is_observed = observer is not None and not is_optional(observer)
-        if self.engine is not None and forced is None and not is_observed and self.engine.can_decode(config):
-            results = self.engine.decode(sources, config)
-            sources = [() if i in results else source for i, source in enumerate(sources)]  # empty ones are left out
-        model: Stepper[Any] = self.decoding_model(config)
+    def _find_terms(
+        self, fitted: list[FittedText], glossary: Glossary | None, mode: GlossaryMode | None
+    ) -> tuple[list[list[TermMatch]], list[FittedText], TermSearch | None]:
+        """Return the terms in each text, the texts as the model reads them, and what the search must find."""
+        if mode == "soft" and not self.reads_terms:
+            raise UserError("this model was not trained on annotated terms (glossary.share); use glossary mode hard")
+        terms = [glossary.find(fit.text) if glossary else [] for fit in fitted]
+        if mode == "soft" or (mode is None and self.reads_terms):
+            return terms, [self._annotate(fit, found) for fit, found in zip(fitted, terms, strict=True)], None
+        return terms, fitted, self._encode_terms(terms) if any(terms) else None
 
-        def decode_group(group: LengthGroup) -> list[list[Hypothesis]]:
-            rows, n_slots = group
-            batch = collate_sources([sources[i] for i in rows], self._width(len(sources[rows[0]]))).to(self.device)
-            renumbered = None if observer is None else RenumberedObserver(observer, torch.tensor(rows))
-            return decode(model, batch, config, [forced[i] for i in rows] if forced else None, renumbered, n_slots)
+    def _annotate(self, fitted: FittedText, terms: Sequence[TermMatch]) -> FittedText:
+        """Return a text with the preferred targets of its terms, as the model would write them."""
+        targets = [match.term.targets[0] for match in terms]
+        shown = targets if self._is_cased else [target.lower() for target in targets]
+        return annotate_fitted(fitted, [AnnotatedSpan(m.start, m.end, t) for m, t in zip(terms, shown, strict=True)])
 
-        alone = observer is not None or self.device.type != "cpu" or is_narrow(model)
-        n_threads = 1 if alone else torch.get_num_threads()
-        groups = split_for_threads(list(groups_by_length(sources, config, self.device)), n_threads)
-        for group, decoded in zip(groups, run_in_threads(decode_group, groups, n_threads), strict=True):
-            for i, hypotheses in zip(group.rows, decoded, strict=True):
-                if hypotheses or observer is None:  # a stopped sentence may have no finished hypothesis
-                    results[i] = hypotheses
-        return results
+    @cached_property
+    def _encode_terms(self) -> TermEncoder:
+        return TermEncoder(self.tgt_tokenizer, self._is_cased, self.device)
 
-    def _replace_empty(
-        self, decoded: dict[int, list[Hypothesis]], sources: Sequence[Sequence[int]], config: DecodeConfig
-    ) -> None:
-        """Search again, for outputs of at least one token, where the best output is empty although the source is not.
+    @property
+    def _is_cased(self) -> bool:
+        """Whether the model reads capitals; one that does not was trained on lower-case text, on both sides probably"""
+        return self.words is None or self.words.is_cased
 
-        Forbidding empty outputs from the start would also change the outputs of other sources.
-        """
-        rows = [i for i, hypotheses in decoded.items() if hypotheses and not self.decode_target(hypotheses[0].ids)]
-        if not rows:
-            return
-        again = self._decode_all([sources[i] for i in rows], _without_empty(config))
-        for n, i in enumerate(rows):
-            decoded[i] = self._empty_last(again[n])[: config.n_best] or decoded[i]
-
-    def _empty_last(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-        """Sort hypotheses whose text is empty, such as a lone space, behind the others."""
-        return sorted(hypotheses, key=lambda hypothesis: not self.decode_target(hypothesis.ids))
-
-    def _decode_ranked(self, encoded: EncodedInput, rank: int) -> list[int]:
-        ids = super()._decode_ranked(encoded, rank)
-        if rank > 1 or self.decode_target(ids):
-            return ids
-        config = _without_empty(self.decode_config)
-        [hypotheses] = decode(self.decoding_model(config), encoded.batch(), config)
-        return list(self._empty_last(hypotheses)[0].ids) if hypotheses else ids
-
-    def _width(self, longest: int) -> int:
-        """Return the width of a batch of sources; only some occur, because each is captured separately."""
-        width = padded_length(-(-(longest + 1) // 8) * 8)
-        return width if self.max_input_tokens is None else min(width, self.max_input_tokens + 1)
+    def _choose(
+        self, candidates: dict[int, list[Hypothesis]], sources: Sequence[str], config: TranslationConfig
+    ) -> dict[int, list[Hypothesis]]:
+        """Choose translations from the candidates of each source, by samples or a reverse model if they are used."""
+        if not config.mbr and self.reranker is None:
+            return candidates
+        texts = {i: [self.decode_target(each.ids) for each in row] for i, row in candidates.items()}
+        if self.reranker is None:
+            return {i: [choose_by_mbr(row, texts[i])] for i, row in candidates.items() if row}
+        return self.reranker.rank(candidates, sources, texts, config)
 
     def _forced_ids(self, prefixes: Sequence[str] | None, n_texts: int, limit: LengthLimit) -> list[list[int]] | None:
         """Return the ids that the translations must start with."""
@@ -231,6 +245,9 @@ class Translator(TextEmbedder):
         skip_long: bool = False,
         as_written: bool = False,
         split: bool = False,
+        glossary: Glossary | None = None,
+        glossary_mode: GlossaryMode | None = None,
+        to: str | None = None,
         **options: object,
     ) -> Iterator[Translation]:
         """Translate any number of lines, `n_lines` at a time; every translation starts with `prefix`.
@@ -243,17 +260,21 @@ class Translator(TextEmbedder):
             prefixes = [prefix] * len(chunk) if prefix else None
             yield from self.translate(
                 chunk,
+                to=to,
                 attention=attention,
                 prefixes=prefixes,
                 skip_long=skip_long,
                 as_written=as_written,
                 split=split,
+                glossary=glossary,
+                glossary_mode=glossary_mode,
                 **options,  # type: ignore[arg-type]
             )
 
     def encode(self, source: Input, hidden: Collection[int] = ()) -> EncodedInput:
-        """Tokenise a text; refuse one that is too long."""
-        ids = self.length_limit().encode_one(self.clean(as_text(source)), self.src_tokenizer, "the text")
+        """Tokenise a text, which begins with a tag if the model needs one; refuse one that is too long."""
+        text = self.clean(self.with_tag(as_text(source)))
+        ids = self.length_limit().encode_one(text, self.src_tokenizer, "the text")
         return self.encode_ids(ids, hidden)
 
     def attention_sites(self) -> dict[str, AttentionSite]:
@@ -266,37 +287,41 @@ class Translator(TextEmbedder):
         return sites
 
     def _translation(
-        self, text: str, fitted: FittedText, source: Sequence[int], hypotheses: Sequence[Hypothesis], attention: bool
+        self,
+        text: str,
+        fitted: FittedText,
+        source: Sequence[int],
+        hypotheses: Sequence[Hypothesis],
+        terms: Sequence[TermMatch],
+        attention: bool,
     ) -> Translation:
-        candidates = tuple(self._candidate(fitted, source, h, attention) for h in check_hypotheses(hypotheses))
+        candidates = tuple(self._candidate(fitted, source, h, terms, attention) for h in check_hypotheses(hypotheses))
         return Translation(
             text, tuple(self.src_tokenizer.tokens(source)), candidates, unknown=fitted.unknown, fitted=fitted
         )
 
     def _candidate(
-        self, fitted: FittedText, source: Sequence[int], hypothesis: Hypothesis, attention: bool
+        self,
+        fitted: FittedText,
+        source: Sequence[int],
+        hypothesis: Hypothesis,
+        terms: Sequence[TermMatch],
+        attention: bool,
     ) -> Candidate:
-        written = self.decode_target(hypothesis.ids)
-        text, tokens = fitted.restore(written), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))
-        candidate = Candidate(text, hypothesis.score, tokens, log_prob=hypothesis.log_prob, n_tokens=len(tokens) + 1)
+        written, tokens = self.decode_target(hypothesis.ids), tuple(self.tgt_tokenizer.tokens(hypothesis.ids))
+        if terms and not self._is_cased:
+            written = write_terms(terms, written)
+        candidate = Candidate(
+            fitted.restore(written),
+            hypothesis.score,
+            tokens,
+            log_prob=hypothesis.log_prob,
+            n_tokens=len(tokens) + 1,
+            ids=hypothesis.ids,
+            unmet_terms=unmet_terms(terms, written),
+        )
         if not attention:
             return candidate
         _, record = self.trace(self.encode_ids(source), [*hypothesis.ids, EOS])
         links = fitted.restore_links(self.aligner(record), len(unit_spans(written)))
         return replace(candidate, attention=record, alignment=links)
-
-
-def _without_empty(config: DecodeConfig) -> DecodeConfig:
-    """Return settings of a search for outputs of at least one token."""
-    width = max(2, config.beam, config.n_best)
-    update = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}
-    return config.model_copy(update=update)
-
-
-def _not_translated(
-    text: str, fitted: FittedText, n_best: int, problem: TooLong | None, is_stopped: bool
-) -> Translation:
-    """Return the translation of a text without tokens: the text itself. Of one that is too long, it is empty."""
-    translation = "" if problem or is_stopped else fitted.restore(fitted.text)
-    nothing = Candidate(translation, 0.0, (), log_prob=-math.inf if problem else 0.0)
-    return Translation(text, (), (nothing,) * n_best, problem, fitted.unknown)

@@ -1,7 +1,7 @@
 """Beam search: extend the k best hypotheses of each sentence in parallel."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,8 +10,22 @@ from regard.nn.constants import numbers
 from regard.search.candidates import candidates, most_likely
 from regard.search.length_penalty import length_penalty_factor
 from regard.search.protocols import Hypothesis, S, SearchStep
+from regard.search.required_terms import TermProgress
 from regard.search.slots import Slots, append_tokens
 from regard.text.vocab import EOS
+
+
+class Extensions(NamedTuple):
+    """[N, c] continuations of the hypotheses of each sentence, in the order in which they enter the beam"""
+
+    log_probs: Tensor
+    """Of the whole hypothesis"""
+    parents: Tensor
+    """The hypothesis that is continued"""
+    ids: Tensor
+    """The token that continues it"""
+    progress: TermProgress | None = None
+    """With required terms"""
 
 
 @dataclass(frozen=True)
@@ -37,13 +51,8 @@ class BeamSearch:
         Of the k best continuations those that end are finished. Lower-ranked ones fill their slots until k hypotheses
         have finished; from then on the beam only shrinks (with k = 1 this is greedy search).
         """
-        n, k = slots.log_probs.shape
-        # The best 2k continuations of a sentence are among the best 2k of each of its hypotheses.
-        row_top, row_ids = candidates(slots, logits, log_sums, self._most_likely)
-        c = row_top.shape[1]
-        totals = (slots.log_probs[:, :, None] + row_top.view(n, k, c)).flatten(1)
-        top, index = totals.topk(min(2 * k, totals.shape[1]), dim=1)
-        parents, ids = index // c, row_ids.view(n, k * c).gather(1, index)
+        k = slots.log_probs.shape[1]
+        top, parents, ids, progress = self._extend(slots, logits, log_sums)
         tokens = append_tokens(slots.tokens, parents, ids, slots.lengths)
 
         first_k = numbers(top.shape[1], top.device) < k
@@ -52,7 +61,7 @@ class BeamSearch:
         finished = slots.finished.add(scores, top, tokens)
 
         may_continue = first_k | (finished.counts < k)[:, None]
-        best, order = top.masked_fill(is_end | ~may_continue, -torch.inf).topk(min(k, top.shape[1]), dim=1)
+        best, order = self._keep(top.masked_fill(is_end | ~may_continue, -torch.inf), min(k, top.shape[1]))
         done = slots.done | self._is_done(best, finished.scores, finished.counts, slots.limits)
         step = _as_step(top, parents, ids, best, order) if observed else None
         slots = replace(
@@ -64,12 +73,28 @@ class BeamSearch:
             log_probs=best.masked_fill(done[:, None], -torch.inf),  # nothing follows
             finished=finished,
             done=done,
+            progress=None if progress is None else progress.select(order),
         )
         return slots, step
 
     def hypotheses(self, slots: Slots[S], sentences: Tensor) -> list[list[Hypothesis]]:
         """Return the n_best finished hypotheses of some sentences, best first."""
         return slots.finished.lists(sentences, self.n_best)
+
+    def _extend(self, slots: Slots[S], logits: Tensor, log_sums: Tensor) -> Extensions:
+        """Return the best 2k continuations of each sentence, best first."""
+        n, k = slots.log_probs.shape
+        # They are among the best 2k of each of its hypotheses.
+        row_top, row_ids = candidates(slots, logits, log_sums, self._most_likely)
+        c = row_top.shape[1]
+        totals = (slots.log_probs[:, :, None] + row_top.view(n, k, c)).flatten(1)
+        top, index = totals.topk(min(2 * k, totals.shape[1]), dim=1)
+        return Extensions(top, index // c, row_ids.view(n, k * c).gather(1, index))
+
+    def _keep(self, log_probs: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities and the places [N, k] of those of [N, c] continuations that stay in the beam."""
+        best, order = log_probs.topk(k, dim=1)
+        return best, order
 
     def _most_likely(self, log_probs: Tensor, slots: Slots[Any]) -> Tensor:
         return most_likely(log_probs, 2 * self.width)

@@ -62,7 +62,8 @@ def captured_steps(model: object, device: torch.device) -> Iterator[StepCapture 
     try:
         yield capture
     except BaseException:
-        del _CAPTURES[model]  # what was captured may be incomplete, and memory may be short
+        if capture.on_gpu:  # what was captured may be incomplete, and memory may be short
+            del _CAPTURES[model]
         raise
     finally:
         capture.end()

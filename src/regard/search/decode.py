@@ -1,6 +1,6 @@
 """Decoding options, and the one entry point to every search."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, Self
 
@@ -10,8 +10,10 @@ from torch import Tensor
 
 from regard.config import Config
 from regard.data.batch import Batch
+from regard.errors import UserError
 from regard.memory import advise_if_full, split_to_fit
 from regard.models.inference import MIN_PACKED_WIDTH
+from regard.search import speculative
 from regard.search.beam import BeamSearch
 from regard.search.capture import captured_steps
 from regard.search.constraints import (
@@ -24,10 +26,14 @@ from regard.search.constraints import (
     Prefix,
     Suppress,
 )
+from regard.search.coverage import rank_by_coverage
 from regard.search.greedy import IndependentSearch
 from regard.search.protocols import Hypothesis, Reader, S, StepObserver, Stepper
+from regard.search.required_terms import RequiredTerms, TermSearch
 from regard.search.run import Search, SearchRule, Sentences
 from regard.search.sampling import SampledChoice, SamplingConfig, row_seeds, sample
+from regard.search.speculative import DraftedModel, SpeculativeSearch
+from regard.search.term_beam import TermBeamSearch
 from regard.text.vocab import BOS, EOS, NEVER_GENERATED
 from regard.threads import one_thread, threads_wake_quickly
 
@@ -54,8 +60,16 @@ class DecodeConfig(Config):
     """No sequence of this many tokens occurs twice; 0: off."""
     sampling: SamplingConfig | None = None
     """Sample n_best hypotheses per sentence instead of searching."""
+    coverage: float = Field(0.0, ge=0.0, le=100.0)
+    """β of the coverage penalty, which ranks finished hypotheses of a beam; 0: off."""
+    draft_tokens: int = Field(4, ge=1, le=64)
+    """With a draft model: tokens that it proposes per step."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 on a GPU (except for RNNs), fp32 on a CPU."""
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.beam == 1 and self.sampling is None
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
@@ -77,16 +91,32 @@ def decode(
     prefixes: Sequence[Sequence[int]] | None = None,
     observer: StepObserver | None = None,
     n_slots: int | None = None,
+    terms: TermSearch | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the n_best hypotheses of each source, best first. `prefixes` are ids that a target must start with.
 
-    At most `n_slots` sentences are decoded at once (default: all); the others wait until one is done. If memory runs
-    out, the batch is split. With an observer it is not, because the observer has already seen steps.
+    `terms` are those that the targets must contain; they need beam search. If no hypothesis has all of them at the
+    maximum length, one that lacks some is returned. At most `n_slots` sentences are decoded at once (default: all); the
+    others wait until one is done. If memory runs out, the batch is split. With an observer it is not, because the
+    observer has already seen steps. A draft model is used in greedy search without an observer, on a CPU for few
+    sentences at once; the result is the same with and without it.
     """
+
+    if isinstance(model, DraftedModel):
+        n_at_once = min(n_slots or batch.size, batch.size)
+        pays = batch.src.device.type != "cpu" or n_at_once <= speculative.MOST_ON_CPU
+        model = model if config.is_greedy and observer is None and pays else model.model
 
     def search(rows: range) -> list[list[Hypothesis]]:
         prefixes_of_rows = None if prefixes is None else prefixes[rows.start : rows.stop]
-        return _search(model, batch.part(rows), config, prefixes_of_rows, observer, n_slots or len(rows))
+        terms_of_rows = None if terms is None else terms.select(rows)
+        part, n = batch.part(rows), n_slots or len(rows)
+        ranks = config.coverage and config.sampling is None and config.beam > 1
+        options = config.model_copy(update={"n_best": config.beam}) if ranks else config
+        found = _search(model, part, options, prefixes_of_rows, observer, n, terms_of_rows)
+        if not ranks:
+            return found
+        return [row[: config.n_best] for row in rank_by_coverage(model, part, found, config.coverage)]
 
     if observer is not None:
         with advise_if_full(_MEMORY_ADVICE):
@@ -101,22 +131,28 @@ def _search(
     prefixes: Sequence[Sequence[int]] | None,
     observer: StepObserver | None,
     n_slots: int,
+    terms: TermSearch | None,
 ) -> list[list[Hypothesis]]:
     limits = length_limits(batch.lengths, config, prefixes)
+    required = None if terms is None else RequiredTerms.of(terms.rows, batch.src.device)
+    if required is not None and config.max_len is None:
+        limits = limits + required.n_tokens
     if (model_limits := model.max_target_len(batch)) is not None:
         limits = limits.minimum(model_limits)
-    rule = search_rule(config)
+    rule = search_rule(config) if terms is None else term_search_rule(config, terms)
     seeds = torch.zeros(batch.size, rule.width, dtype=torch.int64, device=batch.src.device)
     if config.sampling is not None:
         seeds = row_seeds(batch, rule.width, config.sampling.seed)
     constraints = _constraints(config, limits, prefixes, rule.width)
     done = torch.zeros(batch.size, dtype=torch.bool, device=batch.src.device)
-    sentences = Sentences(batch.src, constraints, limits, seeds, done)
+    sentences = Sentences(batch.src, constraints, limits, seeds, done, required)
     few = min(n_slots, batch.size) * rule.width <= _FEW_HYPOTHESES
     wide = getattr(model, "d_model", 0) >= MIN_PACKED_WIDTH
     alone = is_narrow(model) or (few and not (wide and threads_wake_quickly()))
     alone = alone and batch.src.device.type == "cpu"
     with captured_steps(model, batch.src.device) as capture, one_thread(alone):
+        if isinstance(model, DraftedModel):
+            return SpeculativeSearch(model, sentences, rule, n_slots, None, capture, config.draft_tokens).run()
         return Search(model, sentences, rule, n_slots, observer, capture).run()
 
 
@@ -134,21 +170,38 @@ def search_rule(config: DecodeConfig) -> SearchRule:
     return BeamSearch(config.beam, config.n_best, config.length_penalty)
 
 
+def term_search_rule(config: DecodeConfig, terms: TermSearch) -> SearchRule:
+    """Return how hypotheses are extended so that they contain terms."""
+    if config.sampling is not None:
+        raise UserError("required terms need beam search; leave sampling and mbr out")
+    return TermBeamSearch(config.beam, config.n_best, config.length_penalty, terms.edges)
+
+
 def sample_tokens(
-    model: Stepper[S], batch: Batch, prefix: Sequence[int], max_tokens: int, config: SamplingConfig, position: int
-) -> Iterator[int]:
+    model: Stepper[S],
+    batch: Batch,
+    prefix: Sequence[int],
+    max_tokens: int,
+    config: SamplingConfig,
+    position: int,
+    change: Callable[[Tensor], Tensor] = lambda log_probs: log_probs,
+) -> Iterator[tuple[int, Tensor]]:
     """Yield up to `max_tokens` tokens that follow the prefix in the one row of the batch, as they are sampled.
 
-    `position` numbers the random draws, so that a text that is continued from its middle gets new ones.
+    With each token come the log-probabilities [V] that the model gave to it and all others. `position` numbers the
+    random draws, so that a text that is continued from its middle gets new ones. `change` is called with the
+    log-probabilities [1, V] before each draw; it returns those to sample from.
     """
     seeds = row_seeds(batch, 1, config.seed)[0]
     ids = torch.tensor([[BOS, *prefix]], device=batch.src.device)
     last, state = ids[:, -1], _read(model, batch, ids[:, :-1])
     for i in range(max_tokens):
-        last, state = _sample_next(model, state, last, seeds, position + i, config)
+        log_probs, state = _next_log_probs(model, state, last)
+        with torch.inference_mode():
+            last = sample(change(log_probs), seeds, torch.full_like(seeds, position + i), config)[0]
         if (token := int(last)) == EOS:
             return
-        yield token
+        yield token, log_probs[0]
 
 
 @torch.inference_mode()
@@ -165,13 +218,10 @@ def _read(model: Stepper[S], batch: Batch, ids: Tensor) -> S:
 
 @torch.inference_mode()
 @advise_if_full(_MEMORY_ADVICE)
-def _sample_next(
-    model: Stepper[S], state: S, last: Tensor, seeds: Tensor, position: int, config: SamplingConfig
-) -> tuple[Tensor, S]:
-    """Read the last token [1] and sample the next one [1]."""
+def _next_log_probs(model: Stepper[S], state: S, last: Tensor) -> tuple[Tensor, S]:
+    """Read the last token [1]; return the log-probabilities of the next one [1, V], and the state."""
     log_probs, state = model.step(state, last)
-    allowed = Suppress(NEVER_GENERATED)(log_probs, last, last)
-    return sample(allowed, seeds, torch.full_like(seeds, position), config)[0], state
+    return Suppress(NEVER_GENERATED)(log_probs, last, last), state
 
 
 def length_limits(lengths: Tensor, config: DecodeConfig, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:

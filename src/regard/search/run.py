@@ -25,6 +25,7 @@ from regard.search.protocols import (
     Stepper,
     observing_interval,
 )
+from regard.search.required_terms import RequiredTerms
 from regard.search.slots import Slots
 
 _CPU_ROOM = 16  # positions are added in this number, so that attention reads few entries in vain
@@ -65,6 +66,8 @@ class Sentences:
     """[B, k]: seeds of sampling"""
     done: Tensor
     """[B] bool: not a sentence, but fills a slot"""
+    required: RequiredTerms | None = None
+    """Terms that the outputs must contain"""
 
     def select(self, numbers: Sequence[int]) -> "Sentences":
         """Return some of the sentences; −1 stands for one that is done."""
@@ -106,6 +109,11 @@ class Search(Generic[S]):
             slots = self._refill(slots)
         return results
 
+    @property
+    def step_tokens(self) -> int:
+        """Most tokens that a step adds to a hypothesis"""
+        return 1
+
     def step(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep | None]:
         """Let the model read the last token of every hypothesis, and extend the hypotheses."""
         ids, observed = slots.last.flatten(), self._is_observed
@@ -122,6 +130,7 @@ class Search(Generic[S]):
         slots = numbers(n, sentences.src.device)
         state = self.model.start(Batch(sentences.src, empty, empty)).select(slots.repeat_interleave(k), slots)
         begun = Slots.start(state, sentences.constraints, sentences.limits, sentences.seeds, room)
+        begun = replace(begun, required=sentences.required)
         return replace(self.rule.begin(begun), done=sentences.done)
 
     def _start(self) -> Slots[S]:
@@ -150,7 +159,7 @@ class Search(Generic[S]):
 
     def _room_for(self, length: int) -> int:
         """Return the positions that the next steps need after `length` tokens, rounded up."""
-        n = length + self._n_steps - 1
+        n = length + self._n_steps * self.step_tokens - 1
         if not self._on_gpu:
             return -(-n // _CPU_ROOM) * _CPU_ROOM
         return int(_GPU_ROOM << (-(-n // _GPU_ROOM) - 1).bit_length())
@@ -173,11 +182,14 @@ class Search(Generic[S]):
         n_steps = min(self._n_steps, self._most_remaining())
         for _ in range(n_steps):
             slots, step = self._run(slots)
-        self._lengths += n_steps
+        self._count_tokens(slots, n_steps)
         self._n_done += n_steps
         if self.observer is None or step is None:
             return slots
         return self._observe(slots, step, self.observer)
+
+    def _count_tokens(self, slots: Slots[S], n_steps: int) -> None:
+        self._lengths += n_steps
 
     def _run(self, slots: Slots[S]) -> tuple[Slots[S], SearchStep | None]:
         return self.step(slots) if self.capture is None else self.capture.step(self.step, self._key, slots)
@@ -202,7 +214,9 @@ class Search(Generic[S]):
     def _key(self) -> Hashable:
         """Everything that a captured step depends on, besides the shapes of the slots"""
         constraints = self.sentences.constraints.key
-        return self.rule, constraints, self._is_observed, self.sentences.src.shape[1:]
+        required = self.sentences.required
+        terms = None if required is None else (required.ids.shape[1:], required.counts.shape[1])
+        return self.rule, constraints, self._is_observed, self.sentences.src.shape[1:], terms
 
     def _observe(self, slots: Slots[S], step: SearchStep, observer: StepObserver) -> Slots[S]:
         """Show the step to the observer; the sentences that it stops are done."""

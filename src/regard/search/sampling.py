@@ -1,6 +1,8 @@
-"""Sampling: temperature, top-k and top-p, with seeds that do not depend on the batch."""
+"""Sampling: temperature, top-k, top-p and ε, with seeds that do not depend on the batch."""
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,32 @@ class SamplingConfig(Config):
     """Sample from the k most likely tokens; 0: from all."""
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     """Sample from the smallest set of tokens that holds this much probability."""
+    epsilon: float = Field(0.0, ge=0.0, lt=1.0)
+    """Leave out tokens that are less likely than this, except the most likely one; 0: none."""
     seed: int = Field(1, ge=0, lt=2**63)
+
+
+@dataclass(frozen=True)
+class TokenPenalties:
+    """Changes of log-probabilities before sampling, against repetition and for or against single tokens.
+
+    They are those of OpenAI's API: log p of a token that was generated c times becomes
+    log p + bias − c · frequency − (1 if c > 0) · presence.
+    """
+
+    presence: float = 0.0
+    frequency: float = 0.0
+    bias: tuple[tuple[int, float], ...] = ()
+    """(id, number to add) pairs"""
+
+    def __call__(self, log_probs: Tensor, generated: Sequence[int]) -> Tensor:
+        """log_probs [1, V] of the token that follows the generated ones → [1, V]"""
+        changes = dict(self.bias)
+        for token, count in Counter(generated).items():
+            changes[token] = changes.get(token, 0.0) - self.frequency * count - self.presence
+        ids = torch.tensor(list(changes), dtype=torch.int64, device=log_probs.device)
+        values = torch.tensor(list(changes.values()), dtype=log_probs.dtype, device=log_probs.device)
+        return log_probs.index_add(1, ids, values[None])
 
 
 @dataclass(frozen=True)
@@ -38,8 +65,7 @@ class SampledChoice:
 
 def sample(log_probs: Tensor, seeds: Tensor, positions: Tensor, config: SamplingConfig) -> Tensor:
     """Sample tokens from log_probs [R, V], given the seed of each row and the position of the token [R] → ids [R, 1]"""
-    probs = filter_probabilities(log_probs, config.temperature, config.top_k, config.top_p)
-    ranked, ids = probs.sort(-1, descending=True)
+    ranked, ids = _ranked_probabilities(log_probs, config)
     cumulative = ranked.cumsum(-1)
     u = uniform(seeds, positions)[:, None] * cumulative[:, -1:]
     index = torch.searchsorted(cumulative, u, right=True)
@@ -63,15 +89,25 @@ def _shift(x: Tensor, n: int) -> Tensor:
     return (x >> n) & ((1 << (64 - n)) - 1)
 
 
-def filter_probabilities(log_probs: Tensor, temperature: float, top_k: int, top_p: float) -> Tensor:
-    """Apply temperature and set probabilities outside top-k and top-p to 0, without renormalising;  [R, V]"""
-    probs = (log_probs.double() / temperature).softmax(-1)
-    ranked, ids = probs.sort(-1, descending=True)
-    outside = (ranked.cumsum(-1) - ranked) >= top_p
-    if top_k:
-        outside[:, top_k:] = True
+def filter_probabilities(log_probs: Tensor, config: SamplingConfig) -> Tensor:
+    """Return the probabilities of sampling, not normalised: 0 where a token cannot be sampled;  [R, V]"""
+    ranked, ids = _ranked_probabilities(log_probs, config)
+    return ranked.new_zeros(log_probs.shape).scatter(1, ids, ranked)
+
+
+def _ranked_probabilities(log_probs: Tensor, config: SamplingConfig) -> tuple[Tensor, Tensor]:
+    """Apply temperature, and set probabilities outside top-k, top-p and ε to 0;  [R, V] → [R, c] sorted, and their ids
+
+    At most 1/ε tokens have a probability of ε or more, and finding these is quicker than sorting all.
+    """
+    probs = (log_probs.double() / config.temperature).softmax(-1)
+    n = int(min(probs.shape[1], 1 / config.epsilon + 1)) if config.epsilon else probs.shape[1]
+    ranked, ids = probs.topk(n) if n < probs.shape[1] else probs.sort(-1, descending=True)
+    outside = ((ranked.cumsum(-1) - ranked) >= config.top_p) | (ranked < config.epsilon)
+    if config.top_k:
+        outside[:, config.top_k :] = True
     outside[:, 0] = False
-    return torch.zeros_like(probs).scatter(1, ids, ranked.masked_fill(outside, 0.0))
+    return ranked.masked_fill(outside, 0.0), ids
 
 
 def row_seeds(batch: Batch, n_samples: int, seed: int) -> Tensor:

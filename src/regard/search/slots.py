@@ -11,6 +11,7 @@ from regard.search.constraints import Constraints
 from regard.search.length_penalty import length_penalty_factor
 from regard.search.nested import put_sentences, take_sentences
 from regard.search.protocols import FixedState, Hypothesis, S
+from regard.search.required_terms import RequiredTerms, TermProgress
 from regard.text.vocab import BOS, EOS
 
 
@@ -76,6 +77,10 @@ class Slots(Generic[S]):
     """[N, k]: seeds of sampling"""
     done: Tensor
     """[N] bool: the search of the sentence has ended"""
+    required: RequiredTerms | None = None
+    """Terms that the outputs must contain"""
+    progress: TermProgress | None = None
+    """What the hypotheses contain of them"""
 
     @classmethod
     def start(cls, state: S, constraints: Constraints, limits: Tensor, seeds: Tensor, room: int) -> "Slots[S]":

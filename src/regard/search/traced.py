@@ -18,6 +18,7 @@ V = TypeVar("V")
 
 _MAX_ROWS = 512  # with more hypotheses, what Python needs is small against the arithmetic
 _MAX_TRACES = 32  # per model: torch never frees a trace, which takes some megabytes
+_MAX_COUNTED = 4_096  # shapes; clients may send any number of different options
 _SEARCHES = 4  # tracing takes as long as a few searches, so a shape is traced when this many have needed it
 
 
@@ -72,8 +73,10 @@ class TracedSteps:
         """Return the trace for slots of these shapes, if there is one."""
         if key not in self.seen:
             self.seen.add(key)
+            if len(self.n_searches) >= _MAX_COUNTED:
+                self.n_searches.clear()
             self.n_searches[key] = self.n_searches.get(key, 0) + 1
-        if key not in self.traces and self.n_searches[key] >= _SEARCHES and len(self.traces) < _MAX_TRACES:
+        if key not in self.traces and self.n_searches.get(key, 0) >= _SEARCHES and len(self.traces) < _MAX_TRACES:
             self.traces[key] = self._trace(run, slots)
         return self.traces.get(key)
 

@@ -1,4 +1,4 @@
-"""The application: routes behind a guard, one queue for the models and one for large responses."""
+"""The application: routes behind a guard, and queues whose workers run the models."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,28 +8,35 @@ from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
 
 from regard import __version__
+from regard.pipelines.translator import Translator
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import add_error_handlers
+from regard.serve.file_store import FileStore
 from regard.serve.guard import Access, Guard
+from regard.serve.language_pairs import LanguagePairs
 from regard.serve.limits import Limits
 from regard.serve.openapi_document import add_document
 from regard.serve.page import read_page
 from regard.serve.registry import Registry
-from regard.serve.routes import libretranslate, openai, trace, v1
+from regard.serve.routes import libretranslate, openai, trace, translate_file, v1
 from regard.serve.schemas.health import HealthResponse, ReadyResponse
+from regard.serve.suggestion_file import SuggestionFile
 from regard.serve.trace_store import TraceStore
 
 STATIC = Path(__file__).parent / "static"
 
 
-def make_app(registry: Registry, access: Access, limits: Limits | None = None) -> FastAPI:
+def make_app(
+    registry: Registry, access: Access, limits: Limits | None = None, suggestions: SuggestionFile | None = None
+) -> FastAPI:
     limits = limits or Limits()
-    dispatcher, store = Dispatcher(registry, limits), TraceStore(limits)
+    dispatcher, store, files = Dispatcher(registry, limits), TraceStore(limits), FileStore(limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         dispatcher.close()
+        files.clear()
 
     app = FastAPI(title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.dispatcher = dispatcher
@@ -39,7 +46,9 @@ def make_app(registry: Registry, access: Access, limits: Limits | None = None) -
     app.include_router(v1.router(dispatcher))
     app.include_router(trace.router(dispatcher, store))
     app.include_router(openai.router(dispatcher))
-    app.include_router(libretranslate.router(dispatcher))
+    pairs = LanguagePairs(registry.of_kind(Translator))
+    app.include_router(libretranslate.router(dispatcher, pairs, suggestions, access.token is not None))
+    app.include_router(translate_file.router(dispatcher, pairs, files))
     for path, file in read_page(STATIC).items():
         app.add_route(path, file.respond)
     app.add_middleware(Guard, access=access, limits=limits)
@@ -47,7 +56,7 @@ def make_app(registry: Registry, access: Access, limits: Limits | None = None) -
 
 
 def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None:
-    queue = dispatcher.queue
+    queues = dispatcher.queues.values()
 
     @app.get("/healthz", tags=["health"])
     async def healthz() -> HealthResponse:
@@ -56,8 +65,8 @@ def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None
 
     @app.get("/readyz", tags=["health"], responses={503: {"model": ReadyResponse}})
     async def readyz(response: Response) -> ReadyResponse:
-        """Whether the queue has room"""
-        if queue.depth < dispatcher.limits.queue:
+        """Whether the queues have room"""
+        if all(queue.depth < dispatcher.limits.queue for queue in queues):
             return ReadyResponse(status="ready")
         response.status_code = 503
         return ReadyResponse(status="busy")
@@ -66,11 +75,11 @@ def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None
     async def metrics() -> PlainTextResponse:
         """Counters in the format of Prometheus"""
         metrics = {
-            ("regard_queue_depth", "gauge"): queue.depth,
-            ("regard_texts_total", "counter"): queue.done,
-            ("regard_batches_total", "counter"): queue.batches,
-            ("regard_refused_total", "counter"): queue.refused,
-            ("regard_given_up_total", "counter"): queue.given_up,
+            ("regard_queue_depth", "gauge"): sum(queue.depth for queue in queues),
+            ("regard_texts_total", "counter"): sum(queue.done for queue in queues),
+            ("regard_batches_total", "counter"): sum(queue.batches for queue in queues),
+            ("regard_refused_total", "counter"): sum(queue.refused for queue in queues),
+            ("regard_given_up_total", "counter"): sum(queue.given_up for queue in queues),
             ("regard_traces", "gauge"): len(store),
         }
         lines = [f"# TYPE {name} {kind}\n{name} {value}\n" for (name, kind), value in metrics.items()]

@@ -1,32 +1,51 @@
 """A bounded queue of jobs that one thread runs in batches. A job whose client has gone is dropped."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from regard.serve.limits import Limits
 
 R = TypeVar("R")
 ResultT = TypeVar("ResultT", covariant=True)
+QueueName = Literal["translate", "generate", "trace", "export"]
+"""Each queue has a worker, so that jobs of one kind do not wait for those of another"""
+
+
+_WATCH_SECONDS = 0.02  # the shortest time between two looks at the deadlines of a request's jobs
+
+_CHARS_PER_PLACE = 2_000  # a long text takes more places in the queue, because it takes more time
 
 
 class QueueFull(Exception):
-    """The queue is full or closed."""
+    """The queue is full or closed, or the job has waited in it for longer than the limits allow."""
 
     retry_after = 1
     """Seconds"""
 
 
 class JobTimeout(Exception):
-    """The job waited or ran for longer than the limits allow."""
+    """The job ran for longer than the limits allow."""
+
+
+class Pause:
+    """What a job returns that has done a part of its work: it goes to the end of the queue."""
+
+
+PAUSED = Pause()
 
 
 class Job(Protocol[ResultT]):
     """Something that the worker runs, possibly together with similar jobs."""
+
+    @property
+    def queue(self) -> QueueName:
+        """The queue that the job is for"""
 
     @property
     def batch_key(self) -> Hashable:
@@ -36,7 +55,7 @@ class Job(Protocol[ResultT]):
     def size(self) -> int:
         """Jobs of similar size are put into one batch"""
 
-    def run(self, batch: Sequence["QueuedJob"]) -> Sequence[ResultT | None]:
+    def run(self, batch: Sequence["QueuedJob"]) -> Sequence[ResultT | Pause | None]:
         """Run a batch of such jobs, this one included; return one result each, None for a job that was given up."""
 
 
@@ -45,6 +64,7 @@ class FunctionJob(Generic[R]):
     """A function that runs in the worker, by itself. It returns None if it was cancelled."""
 
     function: Callable[["QueuedJob"], R | None]
+    queue: QueueName
     size = 0
 
     @property
@@ -59,11 +79,18 @@ class FunctionJob(Generic[R]):
 @dataclass(eq=False)
 class QueuedJob:
     job: Any
-    deadline: float
+    deadline: float = math.inf
     """When the job must have started or, once it runs, have ended (monotonic time)"""
+    seconds: float = 0.0
+    """How long it has run so far, in portions"""
     result: "Future[Any]" = field(default_factory=Future)
     abandoned: threading.Event = field(default_factory=threading.Event)
     """Set when nobody waits for the result any more"""
+
+    @property
+    def places(self) -> int:
+        """How many places of the queue the job takes"""
+        return 1 + int(self.job.size) // _CHARS_PER_PLACE
 
     def is_cancelled(self) -> bool:
         return self.abandoned.is_set() or time.monotonic() > self.deadline
@@ -98,32 +125,48 @@ class JobQueue:
 
     @property
     def depth(self) -> int:
-        """Jobs that wait or run"""
-        return len(self.waiting) + self.running
+        """Places of jobs that wait or run"""
+        return sum(queued.places for queued in self.waiting) + self.running
 
     def submit(self, jobs: Sequence[Job[Any]]) -> list[QueuedJob]:
-        """Append all jobs, or none and raise QueueFull."""
-        deadline = time.monotonic() + self.limits.queue_seconds
-        queued = [QueuedJob(job, deadline) for job in jobs]
+        """Append all jobs, or none and raise QueueFull. An empty queue has room for any jobs."""
+        queued = [QueuedJob(job) for job in jobs]
         with self._changed:
-            if self._closed or self.depth + len(queued) > self.limits.queue:
+            needed = min(sum(each.places for each in queued), self.limits.queue)
+            if self._closed or self.depth + needed > self.limits.queue:
                 self.refused += len(queued)
                 raise QueueFull
-            self.waiting += queued
-            self._changed.notify()
+            self._append(queued)
         return queued
 
-    async def put(self, jobs: Sequence[Job[R]]) -> list[R]:
-        """Return the results in order. A caller that stops waiting removes its jobs from the queue."""
+    def put(self, jobs: Sequence[Job[R]]) -> "asyncio.Future[list[R]]":
+        """Return the results in order. A caller that cancels the future removes its jobs from the queue."""
         queued = self.submit(jobs)
-        timer = asyncio.get_running_loop().call_later(self.limits.queue_seconds, self._withdraw, queued)
-        try:
-            return list(await asyncio.gather(*(asyncio.wrap_future(each.result) for each in queued)))
-        finally:
+        loop = asyncio.get_running_loop()
+        results: asyncio.Future[list[R]] = loop.create_future()
+        timer = loop.call_later(self.limits.queue_seconds, lambda: withdraw_late())
+
+        def withdraw_late() -> None:
+            """Remove jobs that wait for too long. One that runs in portions waits more than once."""
+            nonlocal timer
+            self._withdraw([each for each in queued if each.is_cancelled()])
+            seconds = min(each.deadline for each in queued) - time.monotonic()
+            timer = loop.call_later(min(max(seconds, _WATCH_SECONDS), self.limits.queue_seconds), withdraw_late)
+
+        def pass_on() -> None:
+            if not results.done() and (settled := _settled(queued)) is not None:
+                results.set_exception(settled) if isinstance(settled, BaseException) else results.set_result(settled)
+
+        def leave(_: object) -> None:
             timer.cancel()
             for each in queued:
                 each.abandoned.set()
             self._withdraw(queued)
+
+        results.add_done_callback(leave)
+        for each in queued:
+            each.result.add_done_callback(lambda _: loop.call_soon_threadsafe(pass_on))
+        return results
 
     def close(self, seconds: float = 10.0) -> None:
         """Refuse all jobs that wait, and wait for the batch that runs."""
@@ -143,7 +186,7 @@ class JobQueue:
                 self.waiting.remove(queued)
             self.given_up += len(removed)
         for queued in removed:
-            queued.settle(JobTimeout())
+            queued.settle(QueueFull())
 
     def _work(self) -> None:
         self._at_start()
@@ -172,32 +215,59 @@ class JobQueue:
             batch = similar[: self.limits.batch]
             for queued in batch:
                 self.waiting.remove(queued)
-            self.running += len(batch)
+            self.running += sum(queued.places for queued in batch)
             return batch
 
     def _run(self, batch: list[QueuedJob]) -> None:
-        deadline = time.monotonic() + self.limits.decode_seconds
+        begin = time.monotonic()
         for queued in batch:
-            queued.deadline = deadline
+            queued.deadline = begin + min(self.limits.decode_seconds, self.limits.text_seconds - queued.seconds)
+        paused = list[QueuedJob]()
         try:
-            self._run_and_settle(batch)
+            paused = self._run_and_settle(batch)
         finally:
+            for queued in paused:
+                queued.seconds += time.monotonic() - begin
             with self._changed:
-                self.running -= len(batch)
-                self.done += len(batch)
+                self.running -= sum(queued.places for queued in batch)
+                self.done += len(batch) - len(paused)
                 self.batches += 1
+                refused = paused if self._closed else []
+                self._append([] if self._closed else paused)
+            for queued in refused:
+                queued.settle(QueueFull())
 
-    def _run_and_settle(self, batch: list[QueuedJob]) -> None:
+    def _append(self, jobs: Sequence[QueuedJob]) -> None:
+        """Let jobs wait. The caller holds the lock."""
+        for queued in jobs:
+            queued.deadline = time.monotonic() + self.limits.queue_seconds
+        self.waiting += jobs
+        self._changed.notify()
+
+    def _run_and_settle(self, batch: list[QueuedJob]) -> list[QueuedJob]:
+        """Run a batch; return those of its jobs that have more to do."""
         try:
             results = batch[0].job.run(batch)
         except Exception as error:  # any error is passed on to whoever waits, and the worker continues
             if len(batch) == 1:
                 batch[0].settle(error)
-                return
-            for queued in batch:  # one job of the batch failed; run alone, the others may not
-                self._run_and_settle([queued])
-            return
+                return []
+            # One job of the batch failed; run alone, the others may not.
+            return [paused for queued in batch for paused in self._run_and_settle([queued])]
         with self._changed:
             self.given_up += sum(result is None for result in results)
+        paused = list[QueuedJob]()
         for queued, result in zip(batch, results, strict=True):
-            queued.settle(JobTimeout() if result is None else result)
+            if isinstance(result, Pause):
+                paused.append(queued)
+            else:
+                queued.settle(JobTimeout() if result is None else result)
+        return paused
+
+
+def _settled(jobs: Sequence[QueuedJob]) -> list[Any] | BaseException | None:
+    """Return the error of one of the jobs or the results of all; None if there is neither yet."""
+    done = [queued.result for queued in jobs if queued.result.done()]
+    if error := next(filter(None, (result.exception() for result in done)), None):
+        return error
+    return [result.result() for result in done] if len(done) == len(jobs) else None

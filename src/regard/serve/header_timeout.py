@@ -18,7 +18,8 @@ class HeaderTimeoutProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
+        self._joined = JoinedWrites(transport, self.loop)
+        super().connection_made(self._joined)  # type: ignore[arg-type]
         # asyncio does this only for sockets that were created with the number of the protocol. Without it the last
         # packet of a response waits for the client to acknowledge the one before, which takes 40 ms.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -27,6 +28,10 @@ class HeaderTimeoutProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._update_timer()
+
+    def on_response_complete(self) -> None:
+        self._joined.flush()
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()

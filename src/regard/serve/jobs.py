@@ -1,21 +1,25 @@
-"""Jobs for the queue: translate a text, and continue a prompt."""
+"""Jobs for the queue: translate texts."""
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import ClassVar, Generic
 
 import torch
 from torch import Tensor
 
-from regard.pipelines.generator import Generator
+from regard.data.glossary import Glossary
 from regard.pipelines.translation import Translation
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.search.protocols import SearchStep
 from regard.search.search_tree import SearchTree
-from regard.serve.batch_queue import QueuedJob
+from regard.serve.batch_queue import PAUSED, Pause, QueuedJob, QueueName, R
 from regard.serve.registry import ServedModel
+from regard.serve.translation_progress import TranslationProgress, share_sentences
 from regard.text.sentences import SplitText
 
 _CANCEL_INTERVAL = 4  # steps after which a search may notice that it is cancelled
@@ -25,142 +29,139 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class TranslationJob:
-    """Translates one text, sentence by sentence. Texts with the same model and settings are translated in one batch."""
+class SentencesJob(ABC, Generic[R]):
+    """Translates texts, sentence by sentence. Jobs with the same model and settings run in one batch.
 
+    A job with many sentences runs in portions, so that others do not wait for all of it.
+    """
+
+    queue: ClassVar[QueueName] = "translate"
     served: ServedModel[Translator]
-    text: str
+    texts: tuple[str, ...]
     config: DecodeConfig
     prefix: str = ""
     attention: bool = False
     as_written: bool = False
     report: Report | None = field(default=None, compare=False)
-    """Called with the best hypothesis after every step"""
+    """Called with the best hypothesis for the first text after every step"""
+    to: str | None = None
+    """The target language, for a model with several; jobs of several languages run in one batch too"""
+    glossary: Glossary | None = None
 
     @property
     def batch_key(self) -> Hashable:
-        return self.served.name, self.config, self.attention, self.as_written, bool(self.prefix)
+        return self.served.name, self.config, self.attention, self.as_written, bool(self.prefix), self.glossary
 
     @property
     def size(self) -> int:
-        return len(self.text)
+        return sum(map(len, self.texts))
 
-    def split(self) -> SplitText:
-        """Return the sentences of the text; with a prefix or several hypotheses, the text as one."""
-        if self.prefix or self.config.n_best > 1:
-            return SplitText.whole(self.text)
-        return self.served.pipeline.split(self.text)
+    @cached_property
+    def progress(self) -> TranslationProgress:
+        texts = [self.served.pipeline.directions.without_tag(text) for text in self.texts]
+        return TranslationProgress(texts, [self._split(text) for text in self.texts], self.report is not None)
 
-    def run(self, batch: Sequence[QueuedJob]) -> list[Translation | None]:
-        jobs: list[TranslationJob] = [queued.job for queued in batch]
-        splits = [job.split() for job in jobs]
-        observer = BatchObserver(batch, splits, self.served.pipeline, self.config.beam)
-        prefixes = [job.prefix for job in jobs] if self.prefix else None  # then each text is one sentence
+    def _split(self, text: str) -> SplitText:
+        """Return the sentences of a text; with a prefix, the text as one."""
+        translator = self.served.pipeline
+        if self.prefix:
+            tag, rest = translator.directions.read_tag(text, self.to)
+            return SplitText.whole(rest, tag)
+        return translator.split(text, self.to)
+
+    @abstractmethod
+    def finish(self, progress: TranslationProgress) -> R:
+        """Return the result of the job when all sentences are translated."""
+
+    def run(self, batch: Sequence[QueuedJob]) -> list[R | Pause | None]:
+        jobs: list[SentencesJob[R]] = [queued.job for queued in batch]
+        portions = share_sentences([job.progress for job in jobs])
+        translator, begin = self.served.pipeline, time.perf_counter()
+        observer = BatchObserver(batch, portions, translator, self.config.beam)
+        prefixes = [job.prefix for job, portion in zip(jobs, portions, strict=True) for _ in portion]
+        sentences = [job.progress.sentences[n] for job, ns in zip(jobs, portions, strict=True) for n in ns]
+        tags = [job.progress.tags[n] for job, ns in zip(jobs, portions, strict=True) for n in ns]
         translations = iter(
-            self.served.pipeline.translate(
-                [sentence for split in splits for sentence in split.sentences],
+            translator.translate(
+                sentences,
+                to=tags,
                 attention=self.attention,
-                prefixes=prefixes,
+                prefixes=prefixes if self.prefix else None,
                 observer=observer,
                 as_written=self.as_written,
+                glossary=self.glossary,
                 **self.config.model_dump(),
             )
         )
-        merged = [
-            Translation.merge(job.text, split, list(islice(translations, len(split.sentences))))
-            for job, split in zip(jobs, splits, strict=True)
-        ]
-        return [None if i in observer.stopped else translation for i, translation in enumerate(merged)]
+        for job, numbers in zip(jobs, portions, strict=True):
+            job.progress.add(numbers, islice(translations, len(numbers)), translator.aligner)
+            job.progress.adapt(time.perf_counter() - begin)
+        return [None if i in observer.stopped else job._outcome() for i, job in enumerate(jobs)]
+
+    def _outcome(self) -> R | Pause:
+        return PAUSED if self.progress.n_remaining else self.finish(self.progress)
+
+
+class TextsJob(SentencesJob[list[Translation]]):
+    """Translates any number of texts."""
+
+    def finish(self, progress: TranslationProgress) -> list[Translation]:
+        return progress.results()
+
+
+class TranslationJob(SentencesJob[Translation]):
+    """Translates one text."""
+
+    def __init__(
+        self,
+        served: ServedModel[Translator],
+        text: str,
+        config: DecodeConfig,
+        prefix: str = "",
+        attention: bool = False,
+        as_written: bool = False,
+        report: Report | None = None,
+        to: str | None = None,
+        glossary: Glossary | None = None,
+    ) -> None:
+        super().__init__(served, (text,), config, prefix, attention, as_written, report, to, glossary)
+
+    def finish(self, progress: TranslationProgress) -> Translation:
+        [translation] = progress.results()
+        return translation
 
 
 class BatchObserver:
     """Reports the best translation of each text so far, and stops the search for texts that are cancelled."""
 
     def __init__(
-        self, batch: Sequence[QueuedJob], splits: Sequence[SplitText], translator: Translator, beam: int
+        self, batch: Sequence[QueuedJob], portions: Sequence[Sequence[int]], translator: Translator, beam: int
     ) -> None:
+        """`portions`: for each job, the numbers of the sentences that are translated now."""
         self.batch = batch
-        self.splits = splits
         self.tokenizer = translator.tgt_tokenizer
-        self.text_of = [i for i, split in enumerate(splits) for _ in split.sentences]
-        """The number of each sentence's text"""
+        self.places = [(i, n) for i, numbers in enumerate(portions) for n in numbers]
+        """The job of each sentence, and its number there"""
         self.stopped: set[int] = set()
-        """Numbers of texts"""
-        reported = [n for n, i in enumerate(self.text_of) if batch[i].job.report]
-        self.trees = {n: SearchTree(beam, alpha=0.0) for n in reported}
-        self.outputs = dict.fromkeys(reported, "")
+        """Numbers of jobs"""
+        self.trees = {row: SearchTree(beam, alpha=0.0) for row, (i, _) in enumerate(self.places) if batch[i].job.report}
         self.interval = 1 if self.trees else _CANCEL_INTERVAL
         self.is_optional = not self.trees
         """Texts that nobody watches may be decoded by an engine that shows no steps; it finishes even cancelled ones"""
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         sentences = step.sentences.tolist()
-        for row, n in enumerate(sentences):
-            if (tree := self.trees.get(n)) is not None:
+        for row, sentence in enumerate(sentences):
+            if (tree := self.trees.get(sentence)) is not None:
                 tree.add_step(step, row)
-                self.outputs[n] = self.tokenizer.decode(tree.best) if tree.best else self.outputs[n]
-        texts = [self.text_of[n] for n in sentences]
-        for i in sorted({i for i, n in zip(texts, sentences, strict=True) if n in self.trees}):
-            self._report(i)
-        cancelled = {i for i in texts if self.batch[i].is_cancelled()}
+                if tree.best:
+                    i, n = self.places[sentence]
+                    self.batch[i].job.progress.outputs[n] = self.tokenizer.decode(tree.best)
+        jobs = [self.places[sentence][0] for sentence in sentences]
+        for i in sorted(set(jobs)):
+            job = self.batch[i].job
+            if job.report and (text := job.progress.report()):
+                job.report(text)
+        cancelled = {i for i in jobs if self.batch[i].is_cancelled()}
         self.stopped |= cancelled
-        return torch.tensor([i in cancelled for i in texts], device=step.ids.device) if cancelled else None
-
-    def _report(self, i: int) -> None:
-        """Report what there is of the translation of text i."""
-        outputs = [self.outputs[n] for n, text in enumerate(self.text_of) if text == i]
-        if any(outputs):
-            self.batch[i].job.report(self.splits[i].join(outputs).strip())
-
-
-class Continuation(NamedTuple):
-    """The continuation of a prompt, and whether the model or the limit of tokens ended it."""
-
-    text: str
-    finish_reason: Literal["stop", "length"]
-
-
-@dataclass(frozen=True, eq=False)
-class GenerationJob:
-    """Continues a prompt with a language model, one prompt at a time."""
-
-    served: ServedModel[Generator]
-    prompt: str
-    max_new_tokens: int
-    temperature: float
-    top_p: float
-    seed: int
-    stop: tuple[str, ...] = ()
-    """The text ends before any of these"""
-    report: Report | None = None
-    """Called with each new piece of the text"""
-
-    @property
-    def batch_key(self) -> Hashable:
-        return id(self)
-
-    @property
-    def size(self) -> int:
-        return len(self.prompt)
-
-    def run(self, batch: Sequence[QueuedJob]) -> list[Continuation | None]:
-        [queued] = batch
-        text, n_reported, n_tokens = "", 0, 0
-        sampling = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
-        for piece in self.served.pipeline.stream_pieces(self.prompt, self.max_new_tokens, **sampling):
-            if queued.is_cancelled():
-                return [None]
-            text, n_tokens = text + piece.text, piece.n_tokens
-            if (end := min((at for stop in self.stop if (at := text.find(stop)) >= 0), default=-1)) >= 0:
-                return [Continuation(text[:end], "stop")]
-            if self.report and (n_certain := len(text) - self._n_uncertain(text)) > n_reported:
-                self.report(text[n_reported:n_certain])
-                n_reported = n_certain
-        return [Continuation(text, "length" if n_tokens >= self.max_new_tokens else "stop")]
-
-    def _n_uncertain(self, text: str) -> int:
-        """Count the characters at the end that may be the beginning of a stop sequence."""
-        lengths = (
-            n for stop in self.stop for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])
-        )
-        return max(lengths, default=0)
+        return torch.tensor([i in cancelled for i in jobs], device=step.ids.device) if cancelled else None

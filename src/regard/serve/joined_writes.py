@@ -7,7 +7,7 @@ _LARGE = 65_536  # bytes that are sent at once
 
 
 class JoinedWrites:
-    """A transport that sends what was written when the event loop gets control, or earlier if it is much."""
+    """A transport that sends what was written when the event loop gets control, earlier if it is much or at `flush`."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -17,17 +17,17 @@ class JoinedWrites:
 
     def write(self, data: bytes) -> None:
         if not self._parts:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._parts.append(data)
         self._size += len(data)
         if self._size >= _LARGE:
-            self._flush()
+            self.flush()
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         parts, self._parts, self._size = self._parts, [], 0
         if parts:
             self._transport.write(b"".join(parts))

@@ -7,6 +7,7 @@ one that was trained on tokenised text knows "sat ?" but not "sat?".
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from regard.text.seen_words import SeenWords, first_word, replace_words, split_words
 from regard.text.units import unit_spans
@@ -33,6 +34,8 @@ class FittedText:
     """Words that never occurred in training"""
     word_numbers: tuple[int, ...] = ()
     """For each word of `text`, the number of the source word that it is part of; empty if the words are the same"""
+    tag: str = ""
+    """The tag of the target language, which the model reads before `text`; it is no word of the source"""
 
     @classmethod
     def fit(cls, text: str, seen: SeenWords) -> "FittedText":
@@ -68,6 +71,11 @@ class FittedText:
         """Leave a text as it is."""
         return cls(text, unknown=seen.unknown(split_words(text)) if seen else ())
 
+    @property
+    def tagged_text(self) -> str:
+        """The text with its tag in front; an empty text gets none"""
+        return f"{self.tag} {self.text}" if self.tag and self.text else self.text
+
     def restore(self, translation: str) -> str:
         """Give a translation the case and the punctuation of the source."""
         if self.upper:
@@ -76,12 +84,12 @@ class FittedText:
             translation = capitalise(translation)
         return f"{self.before}{translation}{self.after}".strip()
 
-    @property
+    @cached_property
     def n_before(self) -> int:
         """Number of words that `before` adds, as alignments count them"""
         return len(unit_spans(self.before + self.text)) - len(unit_spans(self.text))
 
-    @property
+    @cached_property
     def n_after(self) -> int:
         """Number of words that `after` adds"""
         return len(unit_spans(self.text + self.after)) - len(unit_spans(self.text))

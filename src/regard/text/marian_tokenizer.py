@@ -2,16 +2,14 @@
 
 import base64
 import json
-import re
 from collections.abc import Sequence
 
 import sentencepiece
 
 from regard.errors import UserError
 from regard.text.moses_punctuation import normalise_punctuation
+from regard.text.target_tag import is_tag, split_tag
 from regard.text.vocab import SPECIALS, UNK
-
-_TAG = re.compile(r">>[^<>\s]+<<")
 
 
 class MarianTokenizer:
@@ -45,18 +43,13 @@ class MarianTokenizer:
     @property
     def tags(self) -> list[str]:
         """The tags of target languages, such as `>>fra<<`"""
-        return [symbol for symbol in self._symbols if _TAG.fullmatch(symbol)]
-
-    def split_tag(self, text: str) -> tuple[str, str]:
-        """Return the tag at the beginning of a text, if there is one, and the rest."""
-        tag = _TAG.match(text)
-        return (tag[0], text[tag.end() :].lstrip()) if tag else ("", text)
+        return [symbol for symbol in self._symbols if is_tag(symbol)]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [self._encode(text) for text in texts]
 
     def _encode(self, text: str) -> list[int]:
-        tag, rest = self.split_tag(text)
+        tag, rest = split_tag(text)
         pieces = self._processor.encode(normalise_punctuation(rest, self.language), out_type=str)
         return [self._ids.get(piece, UNK) for piece in ([tag, *pieces] if tag else pieces)]
 

@@ -1,5 +1,6 @@
 """The words that a model has seen in training, with their counts."""
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -46,6 +47,11 @@ def _ranges(codes: Sequence[int]) -> str:
     return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return the start and end of each word of a text."""
+    return [match.span() for match in _word_pattern().finditer(text)]
+
+
 def replace_words(text: str, replace: Callable[[str], str]) -> str:
     """Return the text with each word replaced."""
     return _word_pattern().sub(lambda match: replace(match.group()), text)
@@ -61,10 +67,10 @@ def has_letter(word: str) -> bool:
     return any(map(str.isalnum, word))
 
 
-def _fold(word: str) -> str:
+def fold_word(word: str) -> str:
     """Return what all spellings of a word have in common: ß is ss, İ and ı are i, accents may be separate characters.
 
-    >>> _fold("STRASSE") == _fold("Straße"), _fold("IŞIK") == _fold("ışık"), _fold("İstanbul")
+    >>> fold_word("STRASSE") == fold_word("Straße"), fold_word("IŞIK") == fold_word("ışık"), fold_word("İstanbul")
     (True, True, 'istanbul')
     """
     if word.isascii():
@@ -114,6 +120,22 @@ class SeenWords:
         """Return one line per word: the word and its counts, separated by tabs."""
         return "".join("\t".join(map(str, (word, *count))) + "\n" for word, count in self.counts.items()).encode()
 
+    def with_earlier(self, earlier: "SeenWords") -> "SeenWords":
+        """Return these words and those of earlier training, for a model that was trained further.
+
+        Words that occur here keep their counts, which describe the text that the model expects now. Counts of the
+        others are reduced, so that in total they count at most as much as the words of this text.
+        """
+        ours, theirs = (sum(n.inside + n.first for n in words.counts.values()) for words in (self, earlier))
+        share = min(1.0, ours / max(1, theirs))
+        others = {
+            word: WordCount(*(math.ceil(share * n) for n in count))
+            for word, count in earlier.counts.items()
+            if word not in self.counts
+        }
+        kept = dict(islice(others.items(), max(0, MAX_WORDS - len(self.counts))))
+        return SeenWords({**self.counts, **kept})
+
     def __contains__(self, word: object) -> bool:
         return word in self.counts
 
@@ -125,14 +147,14 @@ class SeenWords:
         """
         forms: dict[str, str] = {}
         words = sorted(self.counts, key=lambda word: -self.counts[word].inside)
-        for key in (str.lower, _fold):
+        for key in (str.lower, fold_word):
             for word in words:
                 forms.setdefault(key(word), word)
         return forms
 
     def usual_form(self, word: str) -> str | None:
         """Return the form of a word that is most frequent inside texts; None if it occurs in no casing."""
-        return self.usual_forms.get(word.lower()) or self.usual_forms.get(_fold(word))
+        return self.usual_forms.get(word.lower()) or self.usual_forms.get(fold_word(word))
 
     @cached_property
     def is_cased(self) -> bool:

@@ -5,7 +5,6 @@ Ids 0 … 5 are the specials of `vocab`. `encode` produces none of them except U
 
 import hashlib
 import io
-import json
 import os
 import re
 from collections import Counter
@@ -17,13 +16,15 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol
 
 import sentencepiece
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from regard.config import Config
 from regard.errors import UserError
 from regard.files import write_atomically
 from regard.manifest import read_regular
-from regard.text.vocab import SPECIALS, UNK, WORD_START
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.sentencepiece_file import user_defined_ids
+from regard.text.vocab import SPECIALS, UNK, WORD_START, without_specials
 
 _MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
 
@@ -47,6 +48,18 @@ class TokenizerConfig(Config):
     """Unigram sampling during training: segmentation x has a probability proportional to P(x)^alpha; 0: off."""
     lossless: bool = False
     """SentencePiece: keep every space and line break, as language models need; char and bytes always keep them."""
+    symbols: tuple[str, ...] = ()
+    """Words that are one token each and never split, such as the tag `>>fra<<` in front of a source."""
+
+    @field_validator("symbols")
+    @classmethod
+    def _check_symbols(cls, symbols: tuple[str, ...]) -> tuple[str, ...]:
+        for symbol in symbols:
+            if symbol.split() != [symbol] or WORD_START in symbol or symbol in SPECIALS:
+                raise ValueError(f"{symbol!r} is not a word; give words without spaces, such as >>fra<<")
+        if len(set(symbols)) < len(symbols):
+            raise ValueError("a symbol is given twice")
+        return symbols
 
     @property
     def resampling(self) -> Literal["dropout", "alpha"] | None:
@@ -106,6 +119,7 @@ class SentencePieceTokenizer:
             "allow_whitespace_only_pieces": True,  # so that indentation takes few pieces
             "user_defined_symbols": ["\n"],
         }
+        whole_words = {"user_defined_symbols": [WORD_START + symbol for symbol in config.symbols]}
         by_word = config.kind == "bpe" and not config.lossless  # other kinds learn something else from single words
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -126,7 +140,7 @@ class SentencePieceTokenizer:
                 max_sentence_length=_MAX_LINE,
                 minloglevel=2,
                 num_threads=1,  # more would order ties at random; the same text must give the same pieces
-                **(lossless if config.lossless else {}),
+                **(lossless if config.lossless else whole_words),
             )
         except (RuntimeError, OSError) as error:
             raise UserError(_training_failure(str(error), config)) from None
@@ -149,7 +163,7 @@ class SentencePieceTokenizer:
         return first + [i for part in others for i in (*self._word_start_bytes, *part)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self._processor.decode(_without_specials(ids))
+        return self._processor.decode(without_specials(ids))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         pieces = self._pieces
@@ -185,72 +199,21 @@ class SentencePieceTokenizer:
         """Whether this id is a byte of an unknown character."""
         return bool(self._processor.is_byte(i))
 
+    @cached_property
+    def symbol_ids(self) -> frozenset[int]:
+        """The ids of `TokenizerConfig.symbols`, which are whole words."""
+        return frozenset(i for i in user_defined_ids(self._model) if self._pieces[i].startswith(WORD_START))
+
     def piece_scores(self) -> dict[str, tuple[int, float]]:
-        """Return piece → (id, score).
+        """Return piece → (id, score), without the symbols, which are not made of other pieces.
 
         BPE makes the merge whose piece has the highest score first; for unigram it is the piece's log-probability.
         """
-        ids = range(len(SPECIALS), self.size)
+        ids = (i for i in range(len(SPECIALS), self.size) if i not in self.symbol_ids)
         return {self._pieces[i]: (i, self._processor.get_score(i)) for i in ids}
 
     def to_bytes(self) -> bytes:
         return self._model
-
-
-class ListTokenizer:
-    """A list of symbols: characters, words separated by spaces, or labels (each text is one label)."""
-
-    suffix = ".json"
-
-    def __init__(self, kind: str, symbols: Sequence[str]) -> None:
-        if kind not in ("char", "word", "label"):
-            raise UserError(f"tokenizer kind '{kind}' is unknown; known kinds: char, word, label")
-        self.kind = kind
-        self.lossless = kind == "char"
-        self._symbols = [*SPECIALS, *symbols]
-        self._ids = {symbol: i for i, symbol in enumerate(self._symbols) if i >= len(SPECIALS)}
-
-    @classmethod
-    def train(cls, texts: Iterable[str], config: TokenizerConfig) -> "ListTokenizer":
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(_split(config.kind, text))
-        # Symbols with equal counts are sorted by name, so that the order of the corpus does not matter.
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls(config.kind, [symbol for symbol, _ in ranked[: config.vocab_size - len(SPECIALS)]])
-
-    @property
-    def size(self) -> int:
-        return len(self._symbols)
-
-    @property
-    def symbols(self) -> list[str]:
-        """The string of each id, specials included"""
-        return list(self._symbols)
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [[self._ids.get(s, UNK) for s in _split(self.kind, text)] for text in texts]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return _separator(self.kind).join(self._symbols[i] for i in _without_specials(ids, keep_unknown=True))
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        prefix = WORD_START if self.kind == "word" else ""
-        # The unknown token is a word too.
-        return [prefix + self._symbols[i] if i >= len(SPECIALS) or i == UNK else self._symbols[i] for i in ids]
-
-    def to_bytes(self) -> bytes:
-        content = {"kind": self.kind, "symbols": self._symbols[len(SPECIALS) :]}
-        return json.dumps(content, ensure_ascii=False).encode()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "ListTokenizer":
-        try:
-            tree = json.loads(content)
-            symbols = [str(symbol) for symbol in tree["symbols"]]
-            return cls(str(tree["kind"]), symbols)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise UserError("the tokenizer file is damaged; copy the model folder again") from None
 
 
 class ByteTokenizer:
@@ -264,7 +227,7 @@ class ByteTokenizer:
         return [[len(SPECIALS) + byte for byte in text.encode("utf-8", "replace")] for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return bytes(i - len(SPECIALS) for i in _without_specials(ids)).decode("utf-8", "replace")
+        return bytes(i - len(SPECIALS) for i in without_specials(ids)).decode("utf-8", "replace")
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [SPECIALS[i] if i < len(SPECIALS) else _byte_name(i - len(SPECIALS)) for i in ids]
@@ -332,32 +295,16 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     if config.lossless:
         _check_lossless(config)
     if config.kind == "bytes":
+        if config.symbols:
+            raise UserError("tokenizer.kind=bytes has no symbols, which tags need; set tokenizer.kind=bpe or char")
         return ByteTokenizer()
     if config.kind in ("char", "word"):
-        return ListTokenizer.train(texts, config)
+        return ListTokenizer.train(texts, config.kind, config.vocab_size, config.symbols)
     return SentencePieceTokenizer.train(texts, config)
 
 
 def _tokenizer_files(folder: Path) -> list[Path]:
     return [path for pattern in ("*.spm", "*.json") for path in sorted(folder.glob(pattern)) if path.stem in _STEMS]
-
-
-def _without_specials(ids: Sequence[int], keep_unknown: bool = False) -> list[int]:
-    first = len(SPECIALS)
-    return [int(i) for i in ids if i >= first or (keep_unknown and i == UNK)]
-
-
-def _split(kind: str, text: str) -> Sequence[str]:
-    match kind:
-        case "char":
-            return text
-        case "label":
-            return [text]
-    return text.split()
-
-
-def _separator(kind: str) -> str:
-    return " " if kind == "word" else ""
 
 
 def _byte_name(byte: int) -> str:
@@ -371,6 +318,8 @@ def _check_lossless(config: TokenizerConfig) -> None:
         )
     if config.kind in ("bpe", "unigram") and not config.byte_fallback:
         raise UserError("tokenizer.lossless needs tokenizer.byte_fallback: true")
+    if config.symbols:
+        raise UserError("tokenizer.lossless: there are no symbols then; leave tokenizer.symbols empty")
     if option := config.resampling:
         raise UserError(f"tokenizer.{option} assumes single spaces between words; set it to 0 with tokenizer.lossless")
 

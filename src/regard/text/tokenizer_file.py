@@ -6,8 +6,9 @@ from typing import Any, Protocol
 
 from regard.errors import UserError
 from regard.text.byte_pair_tokenizer import BytePairTokenizer
+from regard.text.list_tokenizer import ListTokenizer
 from regard.text.marian_tokenizer import MarianTokenizer
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
+from regard.text.tokenizer import ByteTokenizer, SentencePieceTokenizer, Tokenizer
 from regard.text.wordpiece_tokenizer import WordPieceTokenizer
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.text.target_tag import is_tag
 from regard.text.tokenizer import Tokenizer
 from regard.text.units import has_spaceless_script, lacks_spaces, unit_spans
 from regard.text.vocab import SPECIALS, UNK, WORD_START
@@ -26,7 +27,7 @@ class TokenWords:
     """
 
     indices: list[int]
-    """The index of each token's word; −1 for tokens of no word (specials and white space)"""
+    """The index of each token's word; −1 for tokens of no word (specials, tags and white space)"""
     n_units: list[int]
     """The number of units in each word, 1 between spaces"""
 
@@ -140,8 +141,8 @@ class WordFinder:
 
 
 def _is_special(token: str) -> bool:
-    """Whether this token is not part of a text; an unknown token is."""
-    return token in SPECIALS and token != SPECIALS[UNK]
+    """Whether this token is not part of a text, as the tag of a target language; an unknown token is."""
+    return (token in SPECIALS and token != SPECIALS[UNK]) or is_tag(token)
 
 
 def is_unknown(token: str) -> bool:

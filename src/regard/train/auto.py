@@ -22,6 +22,7 @@ class Size:
     width: int
     d_ff: int
     dropout: float
+    attention_dropout: float
     bpe_dropout: float
     r_drop: float
     smoothing: float
@@ -29,17 +30,19 @@ class Size:
     tokens: int
     """Tokens per batch"""
     updates: int
+    ema: float
+    """Decay of the moving average of the weights; 0: the last checkpoints are averaged instead"""
 
 
 SIZES = (
-    #     words  vocab  layers width d_ff  dropout BPE   R-Drop smoothing decay tokens updates
-    Size(25_000, 4_000, 3, 256, 512, 0.3, 0.1, 5.0, 0.2, 0.1, 4_096, 1_500),
-    Size(70_000, 4_000, 3, 256, 512, 0.3, 0.1, 5.0, 0.2, 0.1, 4_096, 2_500),
-    Size(250_000, 8_000, 4, 256, 512, 0.3, 0.1, 5.0, 0.2, 0.1, 8_192, 3_000),
-    Size(1_000_000, 8_000, 6, 256, 512, 0.2, 0.1, 5.0, 0.2, 0.0, 8_192, 7_000),
-    Size(8_000_000, 10_000, 6, 512, 1_024, 0.3, 0.1, 5.0, 0.1, 0.0, 8_192, 20_000),
-    Size(60_000_000, 16_000, 6, 512, 2_048, 0.1, 0.1, 0.0, 0.1, 0.0, 25_000, 60_000),
-    Size(float("inf"), 32_000, 6, 512, 2_048, 0.1, 0.0, 0.0, 0.1, 0.0, 25_000, 150_000),
+    #     words  vocab  layers width d_ff  dropout attention BPE   R-Drop smoothing decay tokens updates EMA
+    Size(25_000, 4_000, 3, 256, 512, 0.3, 0.0, 0.1, 5.0, 0.2, 0.1, 4_096, 1_500, 0.0),
+    Size(70_000, 4_000, 3, 256, 512, 0.3, 0.0, 0.1, 5.0, 0.2, 0.1, 4_096, 2_500, 0.0),
+    Size(250_000, 8_000, 4, 256, 512, 0.3, 0.0, 0.1, 5.0, 0.2, 0.1, 8_192, 3_000, 0.0),
+    Size(1_000_000, 8_000, 6, 256, 512, 0.2, 0.1, 0.1, 5.0, 0.2, 0.0, 8_192, 7_000, 0.999),
+    Size(8_000_000, 10_000, 6, 512, 1_024, 0.3, 0.0, 0.1, 5.0, 0.1, 0.0, 8_192, 20_000, 0.0),
+    Size(60_000_000, 16_000, 6, 512, 2_048, 0.1, 0.0, 0.1, 0.0, 0.1, 0.0, 25_000, 60_000, 0.0),
+    Size(float("inf"), 32_000, 6, 512, 2_048, 0.1, 0.0, 0.0, 0.0, 0.1, 0.0, 25_000, 150_000, 0.0),
 )
 
 _MEASURED = 1_000_000  # words; rows up to here were compared with others
@@ -47,6 +50,7 @@ _SMALLER = ((4, 256, 512), (2, 256, 512), (2, 128, 256))
 """Layers, width and d_ff of models for little time, from large to small"""
 _LEAN_TOKENS = 1_024  # many small updates learn more in little time than few large ones
 _MIN_EPOCHS = 12  # a smaller model is better than one that sees the corpus fewer times than this
+_MIN_UPDATES = 1_000  # or than one that gets fewer updates; decides for very small corpora
 _MANY_EPOCHS = 30  # from here on even a model for little time needs BPE-dropout
 _MIN_SHARE = 0.5  # of a row's updates; with fewer, another plan is better
 _TOKENS_PER_WORD = 1.3
@@ -86,13 +90,15 @@ class Plan:
     """Seconds after which training ends, if the time is limited"""
     facts: CorpusFacts
     init: str | None = None
-    """The model that training starts from, with its own tokenizer, size and dropout"""
+    """The model that training starts from, with its own size and dropout"""
+    other_languages: bool = False
+    """Whether that model translates other languages"""
 
     def options(self) -> dict[str, Any]:
         """Return the options, in the form of a recipe."""
         size, updates = self.size, self.updates
         lr = 3e-3 if size.width >= _WIDE else 6e-3
-        lr = _INIT_LR * lr if self.init else lr
+        lr = _INIT_LR * lr if self.init and not self.other_languages else lr
         return {
             "tokenizer": {"vocab_size": size.vocab, "dropout": size.bpe_dropout},
             "batch": {"tokens": size.tokens // self.parts},
@@ -102,6 +108,7 @@ class Plan:
                 "d_ff": size.d_ff,
                 "n_heads": max(2, size.width // 64),
                 "dropout": size.dropout,
+                "attention_dropout": size.attention_dropout,
             },
             "train": {
                 "steps": size.updates,
@@ -113,6 +120,8 @@ class Plan:
                 "r_drop": size.r_drop,
                 "label_smoothing": size.smoothing,
                 "weight_decay": size.decay,
+                "ema": self.ema,
+                "average": "none" if self.ema else "last",
             },
             "valid": {
                 "every": max(1, updates // (_SHORT_VALIDATIONS if self._is_hurried else _VALIDATIONS)),
@@ -120,6 +129,11 @@ class Plan:
                 "tokenize": "char" if self.facts.target_unit == "characters" else "13a",
             },
         }
+
+    @property
+    def ema(self) -> float:
+        """Decay of the moving average of the weights"""
+        return 0.0 if self.init else self.size.ema
 
     @property
     def _is_hurried(self) -> bool:
@@ -151,7 +165,7 @@ class Plan:
         size = self.size
         parts = f" in {self.parts} parts, to fit into memory" if self.parts > 1 else ""
         limit = ", as many as the time allows" if self.updates < size.updates else ""
-        schedule = f"Muon{', less for a trained model' if self.init else ''}; falls to 0 along a cosine"
+        schedule = f"Muon{self._rate_reason()}; falls to 0 along a cosine"
         rows = (
             *self._model_rows(),
             ("BPE-dropout", _number(size.bpe_dropout), self._resampling_reason(), "tokenizer.dropout"),
@@ -160,22 +174,34 @@ class Plan:
             ("batch", f"{size.tokens:,} tokens{parts}", "small models learn from small batches", "batch.tokens"),
             ("learning rate", f"{self.options()['train']['lr']:g}", schedule, "train.lr"),
             ("updates", f"{self.updates:,}", f"{self.epochs:,.0f} × through the corpus{limit}", "train.steps"),
-            ("averaging", "last 2 checkpoints", "if better than the best one", "train.average train.average_k"),
+            self._averaging_row(),
         )
         for what, value, reason, options in rows:
             yield Choice(what, value, reason, tuple(options.split()))
 
+    def _averaging_row(self) -> tuple[str, str, str, str]:
+        options = "train.ema train.average train.average_k"
+        if self.ema:
+            return "averaging", f"decay {self.ema:g}", "a moving average of the weights is validated and kept", options
+        return "averaging", "last 2 checkpoints", "if better than the best one", options
+
     def _model_rows(self) -> tuple[tuple[str, str, str, str], ...]:
         size, words = self.size, f"{self.facts.target_words:,} target words"
         if self.init:
-            return (("model", self.init, "with its tokenizer, size and dropout", "model"),)
+            return (("model", self.init, "with its size and dropout", "model"),)
         layers = f"{size.layers}+{size.layers} layers, {size.width} wide"
+        dropout = f"{size.dropout:g}" + (f", attention {size.attention_dropout:g}" if size.attention_dropout else "")
         vocabulary, why = f"up to {size.vocab:,} pieces", f"for {words}; both languages share it"
         return (
             ("vocabulary", vocabulary, why, "tokenizer.vocab_size"),
             ("model", layers, self._model_reason(), "model.n_layers model.d_model model.d_ff"),
-            ("dropout", f"{size.dropout:g}", "small corpora are easily learnt by heart", "model.dropout"),
+            ("dropout", dropout, "small corpora are easily learnt by heart", "model.dropout model.attention_dropout"),
         )
+
+    def _rate_reason(self) -> str:
+        if not self.init:
+            return ""
+        return ", as for a new model: the languages differ" if self.other_languages else ", less for a trained model"
 
     def _model_reason(self) -> str:
         if is_smaller(self.size, self.facts):
@@ -228,15 +254,19 @@ def choose(facts: CorpusFacts, row: Size, update_time: UpdateTime, memory: float
 
 
 def _fit_time(row: Size, facts: CorpusFacts, update_time: UpdateTime, limit: float) -> Size:
-    """Return the row, or a cheaper plan if it would take more than twice the time there is."""
+    """Return the row, one with less regularisation or, if there is less than half the time, a cheaper plan."""
+    if row.updates * update_time(row) <= limit:
+        return row
+    row = replace(row, attention_dropout=0.0, ema=0.0)  # they gain in long training only
     for size in (row, replace(row, r_drop=0.0)):
         if size.updates * update_time(size) * _MIN_SHARE <= limit:
             return size
     for layers, width, d_ff in _SMALLER:
         lean = replace(row, layers=layers, width=width, d_ff=d_ff, tokens=_LEAN_TOKENS, r_drop=0.0, dropout=0.1)
         lean = replace(lean, bpe_dropout=0.0, smoothing=0.1, decay=0.0, vocab=min(row.vocab, 8_000))
-        n_epochs = epochs(lean, facts, limit / update_time(lean))
-        if n_epochs >= _MIN_EPOCHS:
+        updates = limit / update_time(lean)
+        n_epochs = epochs(lean, facts, updates)
+        if n_epochs >= _MIN_EPOCHS and updates >= _MIN_UPDATES:
             break
     resampling = row.bpe_dropout if n_epochs >= _MANY_EPOCHS else 0.0
     return replace(lean, bpe_dropout=resampling, updates=row.updates * row.tokens // lean.tokens)

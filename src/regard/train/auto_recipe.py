@@ -9,16 +9,18 @@ from typing import Any
 
 import torch
 
+from regard.bundle import NO_LANGUAGES
 from regard.config import flatten, merge, overrides, read_yaml
 from regard.errors import UserError
+from regard.text.direction import Directions
 from regard.train.auto import Plan, Size, choose, row_for
 from regard.train.corpus_facts import CorpusFacts
 from regard.train.log import duration
-from regard.train.recipe import Recipe, load_recipe
+from regard.train.parent_model import translates_others
+from regard.train.recipe import AUTO, Recipe, load_recipe
 from regard.train.update_time import measure_update_time
 
-NAME = "auto"
-"""Name of the recipe"""
+_UNKNOWN = Directions.of([NO_LANGUAGES])
 
 _MIN_MINUTES = 0.1
 _CPU_MINUTES = 480.0  # without a GPU and without --minutes, training takes a night at most
@@ -38,13 +40,15 @@ class AutoRecipe:
 
     def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
         """Return the recipe with the chosen options, which those of the user override."""
-        return load_recipe(NAME, self.config, self.settings, chosen)
+        return load_recipe(AUTO, self.config, self.settings, chosen)
 
     def user_options(self) -> dict[str, Any]:
         return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))
 
-    def plan(self, facts: CorpusFacts, device: torch.device, elapsed: float = 0.0) -> Plan:
-        """Choose the options; `elapsed` seconds of the time are already over."""
+    def plan(
+        self, facts: CorpusFacts, device: torch.device, elapsed: float = 0.0, directions: Directions = _UNKNOWN
+    ) -> Plan:
+        """Choose the options for a corpus of these directions; `elapsed` seconds of the time are already over."""
         minutes = self.minutes if self.minutes is not None or device.type != "cpu" else _CPU_MINUTES
         seconds = None if minutes is None else 60 * minutes - elapsed
         row = self._row(facts)
@@ -55,7 +59,8 @@ class AutoRecipe:
             return measure_update_time(self.load(plan.options()), device)
 
         init = self.user_options().get("train", {}).get("init")
-        return replace(choose(facts, row, update_time, _memory(device), seconds), init=init)
+        others = init is not None and translates_others(Path(init), directions)
+        return replace(choose(facts, row, update_time, _memory(device), seconds), init=init, other_languages=others)
 
     def _row(self, facts: CorpusFacts) -> Size:
         """Return the row of the table, with the number of updates that the user has set, if any."""

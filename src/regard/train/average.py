@@ -1,6 +1,6 @@
 """The mean of the weights of several checkpoints."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -8,18 +8,20 @@ import torch
 from torch import Tensor
 
 from regard.bundle import Bundle
+from regard.config import read_yaml
 from regard.errors import UserError
 from regard.lock import lock_folder
-from regard.models.weights import load_weights
-from regard.train.checkpoint import Checkpoint, Checkpoints
-
-WEIGHTS = "model."
-AVERAGED = "ema."
-"""Prefixes of the weights and of their moving average in a checkpoint"""
+from regard.models import Model
+from regard.models.adapters import merge_adapters
+from regard.models.weights import frozen_weights, replace_weights, trained_weights
+from regard.train.checkpoint import AVERAGED, WEIGHTS, Checkpoint, Checkpoints
+from regard.train.parent import FOLDER as PARENT
+from regard.train.parent import Parent, choose_trained
+from regard.train.recipe import Recipe
 
 
 def checkpoint_weights(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Return the weights of a checkpoint: their moving average if the run has one."""
+    """Return the trained weights of a checkpoint: their moving average if the run has one."""
     tensors = checkpoint.tensors()
     prefix = AVERAGED if any(name.startswith(AVERAGED) for name in tensors) else WEIGHTS
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
@@ -54,10 +56,21 @@ def _average_run(run: Path, which: Literal["last", "best"], k: int, out: Path) -
         raise UserError(f"{run}: has {len(chosen)} validated checkpoints ({total} in total), not {k}; choose fewer")
     if len({checkpoint.facts.get("run") for checkpoint in chosen}) > 1:
         raise UserError(f"{run}: the checkpoints are of different runs and cannot be averaged")
-    load_weights(bundle.model, average_checkpoints(chosen), str(run))
+    _load_average(bundle.model, average_checkpoints(chosen), run)
     steps = sorted(checkpoint.step for checkpoint in chosen)
     bundle.save(out, _averaged_card(run / "README.md", steps))
     return steps
+
+
+def _load_average(model: Model, weights: Mapping[str, Tensor], run: Path) -> None:
+    """Give a model the mean of the trained weights of a run; the others are as they were when it began."""
+    config = run / "config.yaml"
+    parent = Parent.read(run / PARENT)
+    if parent and config.exists():
+        choose_trained(model, Recipe.parse(read_yaml(config), where=str(config)).train)
+        replace_weights(frozen_weights(model), parent.frozen, str(run / PARENT))
+    replace_weights(trained_weights(model), weights, str(run))
+    merge_adapters(model)
 
 
 def _averaged_card(path: Path, steps: Sequence[int]) -> str:

@@ -17,6 +17,10 @@ from regard.files import delete_folder, new_folder, remove_leftovers, write_atom
 from regard.lock import FolderLock
 from regard.manifest import Checksum, DamagedFile, Manifest, read_regular
 
+WEIGHTS = "model."
+AVERAGED = "ema."
+"""Prefixes of the trained weights and of their moving average in a checkpoint"""
+
 _SCHEMA = 2
 _STATE = "state.safetensors"
 _NAME = re.compile(r"step-(\d{8,})")

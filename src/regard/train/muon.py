@@ -32,12 +32,15 @@ def embedding_tables(model: nn.Module) -> set[nn.Parameter]:
 
 
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the matrices that Muon trains: those of linear and recurrent layers, except the output layer."""
+    """Return the matrices that Muon trains: those of linear and recurrent layers, except the output layer.
+
+    Adapters are not among them: their matrices are narrow, and Adam trains them.
+    """
     tables = embedding_tables(model)
     layers = [module for module in model.modules() if isinstance(module, nn.Linear | nn.RNNBase)]
     layers = [layer for layer in layers if layer is not getattr(model, "output", None)]
-    weights = dict.fromkeys(p for layer in layers for p in layer.parameters() if p.dim() == 2)
-    return [p for p in weights if p not in tables]
+    weights = dict.fromkeys(p for layer in layers for p in layer.parameters(recurse=False) if p.dim() == 2)
+    return [p for p in weights if p not in tables and p.requires_grad]
 
 
 class Muon:

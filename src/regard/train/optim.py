@@ -42,7 +42,7 @@ def learning_rate(config: OptimConfig, step: int, total: int, d_model: int) -> f
 
     By default d_model^−½ · min(step^−½, step · warmup^−3/2), as in the lecture.
     """
-    peak = config.lr if config.lr is not None else (d_model * config.warmup) ** -0.5
+    peak = peak_rate(config, d_model)
     if step < config.warmup:
         return peak * step / config.warmup
     match config.schedule:
@@ -53,6 +53,11 @@ def learning_rate(config: OptimConfig, step: int, total: int, d_model: int) -> f
             return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
         case "constant":
             return peak
+
+
+def peak_rate(config: OptimConfig, d_model: int) -> float:
+    """Return the highest learning rate, at the end of the warm-up."""
+    return config.lr if config.lr is not None else (d_model * config.warmup) ** -0.5
 
 
 class AdamState(NamedTuple):
@@ -78,7 +83,8 @@ class Optimizer:
 
     def __init__(self, model: nn.Module, config: OptimConfig, recorded: bool = False) -> None:
         """With `recorded` the update is captured as a CUDA graph."""
-        self.names, self.parameters = zip(*model.named_parameters(), strict=True)
+        trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self.names, self.parameters = zip(*trained, strict=True)
         self.config = config
         self.muon = Muon(hidden_matrices(model) if config.optimizer == "muon" else (), config.weight_decay)
         self.groups = _parameter_groups(model, config.weight_decay, without=self.muon.momentum)

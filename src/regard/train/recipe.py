@@ -9,11 +9,12 @@ from pydantic import SerializeAsAny, field_validator, model_validator
 
 import regard
 from regard import models
-from regard.bundle import TaskName, load_task_and_model
+from regard.bundle import TaskName
 from regard.config import Config, merge, overrides, read_yaml
 from regard.data.batch import padded_length
 from regard.data.batch_order import BatchConfig
 from regard.data.pair_rules import FilterConfig
+from regard.data.term_annotator import GlossaryConfig
 from regard.errors import UserError
 from regard.evaluate.validation import ValidConfig
 from regard.models import ModelConfig
@@ -21,7 +22,11 @@ from regard.models.decoder_only import CONCATENATION_ERROR, DecoderOnlyConfig
 from regard.models.encoder_decoder import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
+from regard.train.parent_model import parent_model
 from regard.train.trainer import TrainConfig
+
+AUTO = "auto"
+"""Name of the recipe whose options are chosen by the corpus"""
 
 
 class Recipe(Config):
@@ -29,6 +34,8 @@ class Recipe(Config):
     """What is learnt: pairs of sentences, plain text, masked tokens of plain text, labels, or captions of images."""
     data: FilterConfig = FilterConfig()
     """Training pairs to leave out; only for task translate."""
+    glossary: GlossaryConfig = GlossaryConfig()
+    """Training on annotated terms, for glossaries; only for task translate, with word alignments."""
     tokenizer: TokenizerConfig = TokenizerConfig()
     batch: BatchConfig = BatchConfig()
     model: SerializeAsAny[ModelConfig] = TransformerConfig()
@@ -97,7 +104,7 @@ def load_recipe(
     """Return the named recipe, overridden by the file `config` and then by `settings` such as "train.lr=1e-3".
 
     `chosen` are options that override the recipe, but nothing that the user has set. A run that starts from another
-    model (`train.init`) of the same task gets the options of that model, so that its weights fit.
+    model (`train.init`) gets the options of that model, so that its weights fit.
 
     >>> recipe = regard.load_recipe("base", settings=["train.steps=10"])
     >>> recipe.model.d_model, recipe.train.steps
@@ -107,21 +114,25 @@ def load_recipe(
     if name not in recipe_names():
         raise UserError(f"--recipe {name}: unknown; choose one of {', '.join(recipe_names())}")
     by_file, by_settings = {} if config is None else read_yaml(config), overrides(settings)
-    tree = merge(read_yaml(path), chosen or {})
-    if model := _initial_model(tree, merge(by_file, by_settings).get("train")):
-        tree["model"] = model
+    tree, user = merge(read_yaml(path), chosen or {}), merge(by_file, by_settings)
+    if init := _section(user, "train").get("init"):
+        tree = _from_parent(Path(str(init)), tree, user, is_auto=name == AUTO)
     where = "--set" if settings else f"recipe {name}" if config is None else str(config)
-    return Recipe.parse(merge(merge(tree, by_file), by_settings), where=where)
+    return Recipe.parse(merge(tree, user), where=where)
 
 
-def _initial_model(tree: Mapping[str, Any], train: object) -> dict[str, Any] | None:
-    """Return the options of the model that `train.init` names, if its weights are of use for the recipe `tree`."""
-    init = train.get("init") if isinstance(train, Mapping) else None
-    if not isinstance(init, str) or not Path(init).exists():  # a resumed run does not need it
-        return None
-    task, model = load_task_and_model(Path(init))
-    if task == tree.get("task", Recipe().task):
-        return model
-    if task == "masked" and tree.get("task") == "classify":  # what an encoder predicts does not concern its weights
-        return {**model, **{name: tree["model"][name] for name in ("head", "pooling") if name in tree["model"]}}
-    return None
+def _from_parent(init: Path, tree: Mapping[str, Any], user: Mapping[str, Any], is_auto: bool) -> dict[str, Any]:
+    """Return a recipe with the model options of `init`."""
+    if not init.exists():  # a resumed run does not need it
+        return dict(tree)
+    task = user.get("task", tree.get("task", Recipe().task))
+    return {
+        **tree,
+        "model": parent_model(init, task, {} if is_auto else _section(tree, "model"), _section(user, "model")),
+    }
+
+
+def _section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a part of a recipe; empty if it is not a mapping, which the recipe's own check refuses."""
+    section = tree.get(name)
+    return section if isinstance(section, Mapping) else {}

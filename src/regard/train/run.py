@@ -8,30 +8,40 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard import models
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
 from regard.config import flatten, merge, read_yaml
 from regard.data.data_file import without_compression
+from regard.data.mixture import Mixture
 from regard.data.pair_readers import named_languages
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
 from regard.files import remove_leftovers, write_atomically
 from regard.lock import FolderLock, lock_folder
 from regard.manifest import read_regular
-from regard.models.weights import load_matching, load_weights
+from regard.models.adapters import merge_adapters
+from regard.models.weights import trained_weights, weights_of
 from regard.pipelines.base import device_named
+from regard.text.direction import Directions
 from regard.text.seen_words import SeenWords
+from regard.text.term_annotation import SYMBOLS
 from regard.text.tokenizer import TokenizerPair
+from regard.train.adapter import FOLDER as ADAPTER
+from regard.train.adapter import AdapterConfig, save_adapter
 from regard.train.advice import ValidationPoint, advise
 from regard.train.auto_recipe import AutoRecipe, describe_plan
-from regard.train.average import average_checkpoints
+from regard.train.best_weights import load_best_weights
 from regard.train.checkpoint import Checkpoints
 from regard.train.corpus_facts import measure_corpus
 from regard.train.determinism import prepare_cublas
+from regard.train.init_tokenizer import TokenizerChoice, choose_tokenizers
 from regard.train.log import RunLog, read_metrics
 from regard.train.model_card import model_card
+from regard.train.parent import FOLDER as PARENT
+from regard.train.parent import Parent, prepare_model, transfer_warning
 from regard.train.progress import Progress
 from regard.train.recipe import Recipe
 from regard.train.rehearsal import rehearsal
@@ -68,17 +78,28 @@ class Run:
     tokenizer: Path | None = None
     """A folder of trained tokenizers to use"""
     alignments: Path | None = None
-    """Word alignments of the training pairs for guided alignment"""
+    """Word alignments of the training pairs for guided alignment and annotated terms"""
     device: str | None = None
     resume: bool = False
     """Continue the run in `out`, if there is one"""
     allow_inexact: bool = False
     auto: AutoRecipe | None = None
     """Choose the recipe by the training data; `recipe` is then not used, except for its task"""
+    mixture: Mixture | None = None
+    """Several corpora, instead of `train`"""
 
     @property
     def files(self) -> TrainingFiles:
-        return TrainingFiles(self.recipe, self.train, self.valid, self.languages, self.alignments)
+        return TrainingFiles(self.recipe, self.train, self.valid, self.languages, self.alignments, self.mixture)
+
+    @property
+    def directions(self) -> Directions:
+        """The directions of a translator: one, as the user or the files name it, or those of the corpora"""
+        if self.mixture is not None and self.mixture.directions:
+            return self.mixture.directions
+        first = self.mixture.used[0] if self.mixture else None
+        languages = self.languages or (first.languages if first else None)
+        return Directions.of([languages or find_languages(first.files if first else self.train)])
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,11 @@ def train(run: Run) -> TrainingResult:
     task_class.check(run.recipe)
     if run.alignments and (run.recipe.task != "translate" or run.recipe.model.kind == "decoder"):
         raise UserError("--alignments are for translators with an encoder; leave them out")
+    if run.recipe.glossary.share and not run.alignments:
+        raise UserError("glossary.share needs the word alignments of the training pairs; add --alignments FILE")
+    if run.mixture:
+        _check_mixture(run, run.mixture)
+    run = replace(run, recipe=_with_symbols(run.recipe, run.mixture))
     if run.auto and run.recipe.task != "translate":
         raise UserError(f"the recipe auto is for translation, not for task {run.recipe.task}; see --recipe")
     start = time.monotonic()
@@ -120,11 +146,38 @@ def train(run: Run) -> TrainingResult:
                 raise
 
 
+def _check_mixture(run: Run, mixture: Mixture) -> None:
+    """Raise a UserError if the run cannot use a mixture."""
+    if run.recipe.task != "translate":
+        raise UserError(f"--data is for translation, not for task {run.recipe.task}; name the files instead")
+    if run.alignments:
+        raise UserError("--alignments are for one corpus without --data; leave them out")
+    if run.valid and mixture.directions:
+        raise UserError("--valid has one language pair, but --data has several; give each corpus 'valid' files there")
+    if run.valid and any(corpus.valid for corpus in mixture.used):
+        raise UserError("--data has 'valid' files already; leave them or --valid out")
+
+
+def _with_symbols(recipe: Recipe, mixture: Mixture | None) -> Recipe:
+    """Return the recipe with a tokenizer that splits neither the tags of a mixture nor the marks of annotated terms."""
+    tags, marks = mixture.tags if mixture else (), SYMBOLS if recipe.glossary.share else ()
+    symbols = tuple(dict.fromkeys((*recipe.tokenizer.symbols, *tags, *marks)))
+    return recipe.model_copy(update={"tokenizer": recipe.tokenizer.model_copy(update={"symbols": symbols})})
+
+
 def _with_saved_recipe(run: Run) -> Run:
-    """For a resumed run that chose its recipe, return the run with that recipe and what the user has set now."""
-    path = run.out / "config.yaml"
-    if run.auto is None or not run.resume or not path.exists():
+    """For a resumed run that chose its recipe, return the run with that recipe and what the user has set now.
+
+    A run whose parent is no longer there gets its model options from the saved recipe.
+    """
+    path, init = run.out / "config.yaml", run.recipe.train.init
+    if not run.resume or not path.exists():
         return run
+    if run.auto is None:
+        if init is None or init.exists():
+            return run
+        model = Recipe.parse(read_yaml(path), where=str(path)).model
+        return replace(run, recipe=run.recipe.model_copy(update={"model": model}))
     tree = merge(read_yaml(path), run.auto.user_options())
     return replace(run, recipe=Recipe.parse(tree, where=str(path)), auto=None)
 
@@ -138,10 +191,11 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
         facts = measure_corpus(task.train_corpus)
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)
-        plan = run.auto.plan(facts, device, time.monotonic() - start)
+        plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions)
         for line in describe_plan(plan, device, run.auto.user_options()):
             log.info(line)
-        run = replace(run, recipe=run.auto.load(plan.options()))
+        recipe = run.auto.load(plan.options())
+        run = replace(run, recipe=_with_symbols(recipe, run.mixture))
         task.use(run.recipe)
     write_atomically(run.out / "config.yaml", f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
     return run
@@ -152,6 +206,7 @@ def _load_data(run: Run, task: Task, log: RunLog) -> tuple[TokenizerPair, TaskDa
     log.doing("reading the data")
     with rehearsal(run.recipe, device_named(run.device)):
         tokenizers = _tokenizers(run, task, log)
+        run.directions.check_tags(tokenizers.src)
         log.doing("tokenising the data")
         return tokenizers, task.load_data(tokenizers, run.out, log), task.count_words()
 
@@ -159,31 +214,45 @@ def _load_data(run: Run, task: Task, log: RunLog) -> tuple[TokenizerPair, TaskDa
 def _train(
     run: Run, tokenizers: TokenizerPair, data: TaskData, words: SeenWords | None, log: RunLog, lock: FolderLock
 ) -> TrainingResult:
-    languages = run.languages or find_languages(run.train)
-    trainer = _make_trainer(run, data, tokenizers, log, lock)
+    directions = run.directions
+    trainer, parent = _make_trainer(run, data, tokenizers, log, lock)
     progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
     progress = trainer.train(progress)
     log.doing("averaging and validating the best checkpoints")
-    weights, validation = _load_best_weights(run, trainer)
+    weights, validation = load_best_weights(trainer)
     recipe = run.recipe
+    aligner = parent.alignment if parent else Aligner()
     bundle = Bundle(
         trainer.model,
         recipe.model,
         tokenizers,
-        languages,
+        directions.first.languages,
         recipe.decode,
         recipe.task,
         recipe.batch.context,
-        _guided_aligner(trainer) if run.alignments else Aligner(),
-        tuple(source for source, *_ in validation.samples) if recipe.task == "translate" else (),
-        words,
+        _guided_aligner(trainer) if run.alignments else aligner,
+        _examples(validation, directions) if recipe.task == "translate" else (),
+        parent.all_words(words, directions.first.languages) if parent else words,
+        directions=directions.several,
+        reads_terms=recipe.glossary.share > 0,
     )
     lock.check()
-    bundle.save(run.out, model_card(recipe, languages, trainer, progress, validation, weights))
+    trained = trained_weights(trainer.model)
+    merge_adapters(trainer.model)
+    card = model_card(recipe, directions, trainer, progress, validation, weights, parent)
+    if parent and recipe.train.lora.rank:
+        own = replace(bundle, words=words)
+        save_adapter(run.out / ADAPTER, trained, own.small_files(card), AdapterConfig.of(recipe.train, parent))
+    bundle.save(run.out, card)
     log.info(f"kept {weights}: validation {validation.describe()}")
     if advice := _advice(run, log):
         log.info(advice)
     return TrainingResult(run.out, progress, validation)
+
+
+def _examples(validation: Validation, directions: Directions) -> tuple[str, ...]:
+    """Return some validation sources without tags, as examples of what the model translates."""
+    return tuple(directions.without_tag(source) for source, *_ in validation.samples)
 
 
 def _advice(run: Run, log: RunLog) -> str:
@@ -219,6 +288,8 @@ def _prepare_folder(run: Run) -> None:
     started = any((run.out / "checkpoints").glob("step-*")) or (run.out / "model.safetensors").is_file()
     if started and not run.resume:
         raise UserError(f"{run.out}: already holds a run; add --resume to continue it, or choose another --out")
+    if (init := run.recipe.train.init) and not run.resume and not init.is_dir():
+        raise UserError(f"--init {init}: no model found; give a directory that `regard train` or `regard import` wrote")
     if run.resume and path.exists():
         _check_same_options(read_yaml(path), run.recipe)
     checkpoints = run.out / "checkpoints"
@@ -266,16 +337,20 @@ def _tokenizers(run: Run, task: Task, log: RunLog) -> TokenizerPair:
             return pair
         log.info(f"{folder}: damaged, so the tokenizer is made again")
     log.doing("making the tokenizer")
-    pair = TokenizerPair.load(run.tokenizer) if run.tokenizer else task.train_tokenizers()
-    if run.recipe.train.init:
-        start = load_tokenizers(run.recipe.train.init)
-        # The labels of a classifier come from its data.
-        pair = TokenizerPair(start.src, pair.tgt) if run.recipe.task == "classify" else start
+    pair, reason = _choose_tokenizers(run, task)
     pair.save(folder)
     write_atomically(folder / _COMPLETE, pair.fingerprint.encode())
     sizes = f"{pair.tgt.size:,}" if pair.joint else f"{pair.src.size:,} and {pair.tgt.size:,}"
-    log.info(f"tokenizer: {sizes} pieces{', joint' if pair.joint else ''}")
+    log.info(f"tokenizer: {sizes} pieces{', joint' if pair.joint else ''}{reason and f'; {reason}'}")
     return pair
+
+
+def _choose_tokenizers(run: Run, task: Task) -> TokenizerChoice:
+    if run.tokenizer:
+        return TokenizerChoice(TokenizerPair.load(run.tokenizer), "")
+    if run.recipe.train.init:
+        return choose_tokenizers(run.recipe, task, load_tokenizers(run.recipe.train.init))
+    return TokenizerChoice(task.train_tokenizers(), "")
 
 
 def _read_complete(folder: Path) -> TokenizerPair | None:
@@ -287,7 +362,10 @@ def _read_complete(folder: Path) -> TokenizerPair | None:
     return pair if pair.fingerprint.encode() == fingerprint else None
 
 
-def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunLog, lock: FolderLock) -> Trainer:
+def _make_trainer(
+    run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunLog, lock: FolderLock
+) -> tuple[Trainer, Parent | None]:
+    """Return the trainer of a run, and the model that it starts from, if any."""
     recipe = run.recipe
     torch.manual_seed(recipe.train.seed)
     src_size = None if tokenizers.joint else tokenizers.src.size
@@ -298,55 +376,16 @@ def _make_trainer(run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunL
         torch.cuda.set_device(device)  # streams and graphs belong to the current device
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
     checkpoints = Checkpoints(run.out / "checkpoints", recipe.train.average_k, lock, _identity(recipe))
-    if recipe.train.init and not (run.resume and checkpoints.all()):
-        _load_initial_weights(recipe.train.init, model, tokenizers, log)
-    log.info(f"model: {recipe.model.kind}, {sum(p.numel() for p in model.parameters()):,} parameters, on {device}")
-    return Trainer(model, data.batches, data.validator, checkpoints, log, recipe.train)
+    parent = None
+    if recipe.train.init:
+        has_checkpoint = run.resume and bool(checkpoints.all())
+        parent = prepare_model(model, tokenizers, recipe.train, run.out / PARENT, has_checkpoint, log)
+        if not has_checkpoint and (warning := transfer_warning(recipe.train, model.d_model, run.directions)):
+            log.info(warning)
+    log.info(f"model: {recipe.model.kind}, {_count_parameters(model)}, on {device}")
+    return Trainer(model, data.batches, data.validator, checkpoints, log, recipe.train), parent
 
 
-def _load_initial_weights(init: Path, model: models.Model, tokenizers: TokenizerPair, log: RunLog) -> None:
-    bundle = Bundle.load(init)
-    # The output layer belongs to the target tokens and is of no use for others.
-    other_targets = bundle.tokenizers.tgt.to_bytes() != tokenizers.tgt.to_bytes()
-    n = load_matching(model, bundle.model, leave_out=("output.",) if other_targets else ())
-    log.info(f"starts from {init}: {n:,} weights")
-
-
-def _load_best_weights(run: Run, trainer: Trainer) -> tuple[str, Validation]:
-    """Load the weights that validate best, of the best checkpoint or of the mean that the recipe names.
-
-    Returns a description of the weights and their validation.
-    """
-    config, checkpoints = run.recipe.train, _undamaged(trainer)
-    trainer.ema = None  # the loaded weights are already averaged
-    best = checkpoints.best(1)
-    choices = {f"the checkpoint of step {best[0].step}": best}
-    if config.average != "none":
-        chosen = checkpoints.last(config.average_k) if config.average == "last" else checkpoints.best(config.average_k)
-        choices[f"the mean of the {len(chosen)} {config.average} checkpoints"] = chosen
-    candidates = []
-    for name, group in choices.items():
-        weights = average_checkpoints(group)
-        load_weights(trainer.model, weights, name)
-        candidates.append((trainer.validate(), name, weights))
-    validation, name, weights = max(candidates, key=lambda candidate: candidate[0].order)
-    load_weights(trainer.model, weights, name)
-    return name, validation
-
-
-def _undamaged(trainer: Trainer) -> Checkpoints:
-    """Return the checkpoints of a run without damaged ones, which are named."""
-    problems, damaged = trainer.checkpoints.damaged(), set()
-    for checkpoint in trainer.checkpoints.all():
-        try:
-            checkpoint.tensors()
-            trainer.check_same_data(checkpoint)
-        except UserError as error:
-            problems.append(str(error))
-            damaged.add(checkpoint.step)
-    for problem in problems:
-        trainer.log.info(f"not used: {problem}")
-    checkpoints = trainer.checkpoints.without(damaged)
-    if not checkpoints.best(1):
-        raise UserError(f"{checkpoints.folder}: no validated checkpoint can be used; restore one, or train again")
-    return checkpoints
+def _count_parameters(model: models.Model) -> str:
+    total, trained = (sum(map(Tensor.numel, w.values())) for w in (weights_of(model), trained_weights(model)))
+    return f"{total:,} parameters" + (f", of which {trained:,} are trained" if trained < total else "")

@@ -5,23 +5,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.mixture_file import read_mixture
 from regard.errors import UserError
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
 from regard.pipelines.generator import Generator
 from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
-from regard.train.auto_recipe import NAME, AutoRecipe
-from regard.train.recipe import load_recipe
+from regard.train.auto_recipe import AutoRecipe
+from regard.train.recipe import AUTO, load_recipe
 from regard.train.run import Run, train
 from regard.train.signals import Stopped, restore_signals
 
 
 def train_model(
-    files: Sequence[str | Path],
-    out: str | Path,
-    recipe: str = NAME,
+    files: Sequence[str | Path] = (),
+    out: str | Path | None = None,
+    recipe: str = AUTO,
     *,
+    data: str | Path | None = None,
     valid: Sequence[str | Path] | None = None,
     options: Mapping[str, Any] | None = None,
     minutes: float | None = None,
@@ -30,7 +32,8 @@ def train_model(
     """Train a model as `regard train` does, save it in the folder `out` and return it, loaded.
 
     `options` override those of the recipe: {"train.steps": 500}. If `out` has a run with the same options, it is
-    continued, and a finished one is loaded. `minutes` is the time for the recipe auto.
+    continued, and a finished one is loaded. `minutes` is the time for the recipe auto. `data` is a YAML file of
+    several corpora, instead of `files`.
 
     >>> from pathlib import Path
     >>> from tempfile import mkdtemp
@@ -41,14 +44,17 @@ def train_model(
     >>> len(translator.translate(["a b c"]))
     1
     """
-    if minutes is not None and recipe != NAME:
-        raise UserError(f"minutes is for the recipe {NAME}; with {recipe}, use the option train.seconds")
+    if out is None or (data is None) == (not files):
+        raise UserError("train_model needs the folder `out`, and either `files` or `data`, a YAML file of corpora")
+    if minutes is not None and recipe != AUTO:
+        raise UserError(f"minutes is for the recipe {AUTO}; with {recipe}, use the option train.seconds")
     settings = [f"{name}={json.dumps(value)}" for name, value in (options or {}).items()]
-    auto = AutoRecipe(settings=settings, minutes=minutes) if recipe == NAME else None
+    auto = AutoRecipe(settings=settings, minutes=minutes) if recipe == AUTO else None
     run = Run(
         recipe=auto.load() if auto else load_recipe(recipe, settings=settings),
         auto=auto,
         train=tuple(map(Path, files)),
+        mixture=read_mixture(Path(data)) if data else None,
         valid=tuple(map(Path, valid)) if valid else None,
         out=Path(out),
         device=device,

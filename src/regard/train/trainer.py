@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from regard.data.batch import Batch
@@ -22,10 +22,11 @@ from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
 from regard.memory import OutOfMemoryCaught
 from regard.models import Model
-from regard.models.weights import load_weights, weights_of
+from regard.models.adapters import LoraConfig
+from regard.models.freeze import check_part
+from regard.models.weights import replace_weights, trained_weights
 from regard.text.vocab import PAD
-from regard.train.average import AVERAGED, WEIGHTS
-from regard.train.checkpoint import Checkpoint, Checkpoints, read_newest
+from regard.train.checkpoint import AVERAGED, WEIGHTS, Checkpoint, Checkpoints, read_newest
 from regard.train.determinism import seed_dropout
 from regard.train.gradients import GradientConfig, Gradients
 from regard.train.log import RunLog
@@ -63,7 +64,34 @@ class TrainConfig(GradientConfig, OptimConfig):
     """Stop after this many updates in a row whose gradient is not finite."""
     tensorboard: bool = False
     init: Path | None = None
-    """Start from the tokenizer of this model directory and from those of its weights that fit."""
+    """Start from the weights of this model directory, whose model options the run gets."""
+    init_tokenizer: Literal["auto", "keep", "new"] = "auto"
+    """With `init`: keep its tokenizer or train a new one, whose pieces get the embeddings of equal pieces. auto: a new
+    one if the tokenizer divides the training text into many more pieces than a new one does."""
+    freeze: tuple[str, ...] = ()
+    """With `init`: parts that are not trained: embeddings, encoder, decoder, attention, feed_forward, or layers such
+    as encoder.layers.0-3."""
+    lora: LoraConfig = LoraConfig()
+    """With `init`: train small adapters and nothing else."""
+
+    @field_validator("freeze")
+    @classmethod
+    def _check_freeze(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(check_part(name) for name in names)
+
+    @model_validator(mode="after")
+    def _check_init(self) -> Self:
+        new_tokenizer = self.init_tokenizer == "new"
+        for option, is_set in (("freeze", self.freeze), ("lora", self.lora.rank), ("a new tokenizer", new_tokenizer)):
+            if is_set and self.init is None:
+                raise ValueError(
+                    f"{option} is for training that starts from another model; give --init, or leave it out"
+                )
+        if self.lora.rank and new_tokenizer:
+            raise ValueError("lora trains no embeddings, which a new tokenizer needs; leave out one of them")
+        if "embeddings" in self.freeze and new_tokenizer:
+            raise ValueError("freeze: the embeddings of a new tokenizer must be trained; leave out embeddings")
+        return self
 
 
 class Trainer:
@@ -87,7 +115,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         recorded = bool(config.cuda_graphs) and self.device.type == "cuda"
         self.optimizer = Optimizer(model, config, recorded)
-        self.ema = MovingAverage(model.parameters(), config.ema) if config.ema else None
+        self.ema = MovingAverage(self.optimizer.parameters, config.ema) if config.ema else None
         self.gradients = Gradients(model, config)
         self.meter = Meter(self.device)
 
@@ -136,7 +164,7 @@ class Trainer:
         where = str(checkpoint.path)
         progress = Progress.parse(checkpoint.facts.get("progress", {}), where)
         self._check_same_machine(checkpoint.facts.get("made_with", {}), allow_inexact)
-        load_weights(self.model, _with_prefix(WEIGHTS, tensors), where)
+        replace_weights(trained_weights(self.model), _with_prefix(WEIGHTS, tensors), where)
         self.optimizer.restore(_with_prefix("adam.", tensors), where)
         if self.ema:
             self.ema.restore(_with_prefix(AVERAGED, tensors), self.optimizer.names, where)
@@ -279,12 +307,12 @@ class Trainer:
         )
         for source, reference, translation in validation.samples:
             self.log.info(f"    {source}\n  = {reference}\n  > {translation}")
-        self.log.record(progress.step, valid_loss=validation.loss, **validation.scores)
+        self.log.record(progress.step, valid_loss=validation.loss, **validation.metrics())
         return progress
 
     def _save(self, progress: Progress) -> None:
         self._check_divergence(progress)
-        tensors = {WEIGHTS + name: tensor for name, tensor in weights_of(self.model).items()}
+        tensors = {WEIGHTS + name: tensor for name, tensor in trained_weights(self.model).items()}
         tensors |= {f"adam.{name}": tensor for name, tensor in self.optimizer.state().items()}
         if self.ema:
             named = zip(self.optimizer.names, self.ema.average, strict=True)

@@ -22,7 +22,8 @@ class WorkingWeights:
             if not isinstance(module, nn.RNNBase):  # torch's recurrent layers keep lists of their weights
                 self._add(module, dtype if isinstance(module, nn.Linear | nn.Embedding) else torch.float32)
         for parameter in self.parameters:
-            parameter.grad = torch.zeros_like(parameter)
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
         self._direct = [parameter.grad for parameter in self.parameters if parameter not in self._copies]
 
     def _add(self, module: nn.Module, dtype: torch.dtype) -> None:

@@ -16,18 +16,15 @@ import type {
 
 export type { NextRequest, TraceRequest };
 
-const STORED_TOKEN = "regard-token";
+const SIGNED_IN = "regard_signed_in=1"; // set beside the cookie of the session, which scripts cannot read
 const MAX_ATTEMPTS = 3;
 
-export function storeAccessToken(token: string): void {
-  sessionStorage.setItem(STORED_TOKEN, token);
-}
+/** Whether the browser has signed in with an access token. */
+export const isSignedIn = (): boolean => document.cookie.split("; ").includes(SIGNED_IN);
 
 /** Send a request: POST if it has a body, else GET. A busy server (429) is tried again after the time it names. */
 async function send(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const token = sessionStorage.getItem(STORED_TOKEN);
-  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
-  if (body !== undefined) headers["content-type"] = "application/json";
+  const headers: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
   const init = { method: body === undefined ? "GET" : "POST", headers, signal, body: JSON.stringify(body) };
   for (let attempt = 1; ; attempt++) {
     const response = await fetch(path, init);

@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Readyz
-         * @description Whether the queue has room
+         * @description Whether the queues have room
          */
         get: operations["readyz_readyz_get"];
         put?: never;
@@ -204,6 +204,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Model
+         * @description Describe one model.
+         */
+        get: operations["model_v1_models__model__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/completions": {
         parameters: {
             query?: never;
@@ -215,7 +235,7 @@ export interface paths {
         put?: never;
         /**
          * Completions
-         * @description Continue a prompt with a language model; a translator translates it.
+         * @description Continue prompts with a language model; a translator translates them.
          */
         post: operations["completions_v1_completions_post"];
         delete?: never;
@@ -235,7 +255,7 @@ export interface paths {
         put?: never;
         /**
          * Chat
-         * @description Continue all messages with a language model; a translator translates the last one.
+         * @description Continue all messages with a language model; a translator translates the user's last one.
          */
         post: operations["chat_v1_chat_completions_post"];
         delete?: never;
@@ -244,20 +264,20 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/languages": {
+    "/v1/embeddings": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * Languages
-         * @description List the languages of all translators.
-         */
-        get: operations["languages_languages_get"];
+        get?: never;
         put?: never;
-        post?: never;
+        /**
+         * Embeddings
+         * @description Turn texts into vectors of length 1.
+         */
+        post: operations["embeddings_v1_embeddings_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -295,9 +315,49 @@ export interface paths {
         put?: never;
         /**
          * Detect
-         * @description Return the source language if all translators have the same one.
+         * @description Rank the source languages of all translators by the probability that a text is in that language.
          */
         post: operations["detect_detect_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/languages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Languages
+         * @description List the languages of all translators.
+         */
+        get: operations["languages_languages_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/frontend/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Frontend Settings
+         * @description What this server allows
+         */
+        get: operations["frontend_settings_frontend_settings_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -321,6 +381,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/suggest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Suggest
+         * @description Store a better translation, if the server was started with --suggestions.
+         */
+        post: operations["suggest_suggest_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/translate_file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Translate File
+         * @description Translate a document (txt, html, docx, odt, srt, epub) and return where it can be downloaded.
+         */
+        post: operations["translate_file_translate_file_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/download_file/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download File
+         * @description Download a translated document.
+         */
+        get: operations["download_file_download_file__name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -335,6 +455,8 @@ export interface components {
             role: "assistant";
             /** Content */
             content: string;
+            /** Refusal */
+            refusal: null;
         };
         /**
          * BeamInfo
@@ -392,21 +514,19 @@ export interface components {
         };
         /** ChatChoice */
         ChatChoice: {
-            /**
-             * Index
-             * @default 0
-             * @constant
-             */
-            index: 0;
-            /** Finish Reason */
-            finish_reason: ("stop" | "length") | null;
-            /** Logprobs */
-            logprobs: null;
+            /** Index */
+            index: number;
             message: components["schemas"]["AssistantMessage"];
+            /**
+             * Finish Reason
+             * @enum {string}
+             */
+            finish_reason: "stop" | "length";
+            logprobs: components["schemas"]["ChatLogprobs"] | null;
         };
         /**
          * ChatChunk
-         * @description A streamed part of a chat completion. The last one has a finish reason.
+         * @description A streamed part of a chat completion. The last one of a choice has a finish reason, the last of all the usage.
          */
         ChatChunk: {
             /** Id */
@@ -423,24 +543,31 @@ export interface components {
             object: "chat.completion.chunk";
             /** Choices */
             choices: components["schemas"]["ChatChunkChoice"][];
+            /**
+             * @description In one more chunk without choices, with `stream_options.include_usage`
+             * @default null
+             */
+            usage: components["schemas"]["TokenUsage"] | null;
         };
         /** ChatChunkChoice */
         ChatChunkChoice: {
+            /** Index */
+            index: number;
             /**
-             * Index
-             * @default 0
-             * @constant
+             * Delta
+             * @description The first one of a choice has the role, the last one nothing
              */
-            index: 0;
+            delta: components["schemas"]["AssistantMessage"] | components["schemas"]["ContentDelta"] | components["schemas"]["EmptyDelta"];
             /** Finish Reason */
             finish_reason: ("stop" | "length") | null;
-            /**
-             * Logprobs
-             * @default null
-             */
-            logprobs: null;
-            /** Delta */
-            delta: components["schemas"]["AssistantMessage"] | components["schemas"]["EmptyDelta"];
+            logprobs: components["schemas"]["ChatLogprobs"] | null;
+        };
+        /** ChatLogprobs */
+        ChatLogprobs: {
+            /** Content */
+            content: components["schemas"]["TokenLogprob"][];
+            /** Refusal */
+            refusal: null;
         };
         /** ChatMessage */
         ChatMessage: {
@@ -448,45 +575,184 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "system" | "developer" | "user" | "assistant";
+            role: "system" | "developer" | "user" | "assistant" | "tool";
             /** Content */
-            content: string;
+            content?: string | components["schemas"]["TextContent"][] | null;
+            /**
+             * Name
+             * @description Accepted without effect
+             */
+            name?: unknown;
+            /**
+             * Tool Call Id
+             * @description Accepted without effect
+             */
+            tool_call_id?: unknown;
+            /**
+             * Refusal
+             * @description Accepted without effect
+             */
+            refusal?: unknown;
+            /**
+             * Tool Calls
+             * @enum {unknown}
+             */
+            tool_calls?: null | never[];
+            /**
+             * Function Call
+             * @enum {unknown}
+             */
+            function_call?: null;
+            /**
+             * Audio
+             * @enum {unknown}
+             */
+            audio?: null;
         };
         /** ChatRequest */
         ChatRequest: {
             /** Model */
             model: string;
+            /**
+             * User
+             * @description Accepted without effect
+             */
+            user?: unknown;
             /** Max Tokens */
             max_tokens?: number | null;
-            /**
-             * Temperature
-             * @default 1
-             */
-            temperature?: number;
-            /**
-             * Top P
-             * @default 1
-             */
-            top_p?: number;
+            /** Temperature */
+            temperature?: number | null;
+            /** Top P */
+            top_p?: number | null;
+            /** N */
+            n?: number | null;
             /** Seed */
             seed?: number | null;
             /** Stop */
             stop?: string | string[] | null;
-            /**
-             * Stream
-             * @default false
-             */
-            stream?: boolean;
-            /**
-             * N
-             * @default 1
-             * @constant
-             */
-            n?: 1;
+            /** Stream */
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamOptions"] | null;
+            /** Presence Penalty */
+            presence_penalty?: number | null;
+            /** Frequency Penalty */
+            frequency_penalty?: number | null;
+            /** Logit Bias */
+            logit_bias?: {
+                [key: string]: number;
+            } | null;
             /** Messages */
             messages: components["schemas"]["ChatMessage"][];
             /** Max Completion Tokens */
             max_completion_tokens?: number | null;
+            /** Logprobs */
+            logprobs?: boolean | null;
+            /** Top Logprobs */
+            top_logprobs?: number | null;
+            /**
+             * Metadata
+             * @description Accepted without effect
+             */
+            metadata?: unknown;
+            /**
+             * Parallel Tool Calls
+             * @description Accepted without effect
+             */
+            parallel_tool_calls?: unknown;
+            /**
+             * Prediction
+             * @description Accepted without effect
+             */
+            prediction?: unknown;
+            /**
+             * Prompt Cache Key
+             * @description Accepted without effect
+             */
+            prompt_cache_key?: unknown;
+            /**
+             * Prompt Cache Options
+             * @description Accepted without effect
+             */
+            prompt_cache_options?: unknown;
+            /**
+             * Prompt Cache Retention
+             * @description Accepted without effect
+             */
+            prompt_cache_retention?: unknown;
+            /**
+             * Safety Identifier
+             * @description Accepted without effect
+             */
+            safety_identifier?: unknown;
+            /**
+             * Service Tier
+             * @description Accepted without effect
+             */
+            service_tier?: unknown;
+            /**
+             * Store
+             * @description Accepted without effect
+             */
+            store?: unknown;
+            /**
+             * Audio
+             * @enum {unknown}
+             */
+            audio?: null;
+            /**
+             * Function Call
+             * @enum {unknown}
+             */
+            function_call?: null | "none" | "auto";
+            /**
+             * Functions
+             * @enum {unknown}
+             */
+            functions?: null | never[];
+            /**
+             * Modalities
+             * @enum {unknown}
+             */
+            modalities?: null | [
+                "text"
+            ];
+            /**
+             * Moderation
+             * @enum {unknown}
+             */
+            moderation?: null;
+            /**
+             * Reasoning Effort
+             * @enum {unknown}
+             */
+            reasoning_effort?: null | "none";
+            /**
+             * Response Format
+             * @enum {unknown}
+             */
+            response_format?: null | {
+                type: "text";
+            };
+            /**
+             * Tool Choice
+             * @enum {unknown}
+             */
+            tool_choice?: null | "none" | "auto";
+            /**
+             * Tools
+             * @enum {unknown}
+             */
+            tools?: null | never[];
+            /**
+             * Verbosity
+             * @enum {unknown}
+             */
+            verbosity?: null | "medium";
+            /**
+             * Web Search Options
+             * @enum {unknown}
+             */
+            web_search_options?: null;
         };
         /** ChatResponse */
         ChatResponse: {
@@ -508,22 +774,17 @@ export interface components {
         };
         /** CompletionChoice */
         CompletionChoice: {
-            /**
-             * Index
-             * @default 0
-             * @constant
-             */
-            index: 0;
-            /** Finish Reason */
-            finish_reason: ("stop" | "length") | null;
-            /** Logprobs */
-            logprobs: null;
+            /** Index */
+            index: number;
             /** Text */
             text: string;
+            /** Finish Reason */
+            finish_reason: ("stop" | "length") | null;
+            logprobs: components["schemas"]["CompletionLogprobs"] | null;
         };
         /**
          * CompletionChunk
-         * @description A streamed part of a completion. The last one has a finish reason.
+         * @description A streamed part of a completion. The last one of a choice has a finish reason, the last of all the usage.
          */
         CompletionChunk: {
             /** Id */
@@ -540,43 +801,73 @@ export interface components {
             object: "text_completion";
             /** Choices */
             choices: components["schemas"]["CompletionChoice"][];
+            /**
+             * @description In one more chunk without choices, with `stream_options.include_usage`
+             * @default null
+             */
+            usage: components["schemas"]["TokenUsage"] | null;
+        };
+        /**
+         * CompletionLogprobs
+         * @description The tokens of a text and their log-probabilities.
+         */
+        CompletionLogprobs: {
+            /** Text Offset */
+            text_offset: number[];
+            /** Token Logprobs */
+            token_logprobs: number[];
+            /** Tokens */
+            tokens: string[];
+            /** Top Logprobs */
+            top_logprobs: {
+                [key: string]: number;
+            }[];
         };
         /** CompletionRequest */
         CompletionRequest: {
             /** Model */
             model: string;
+            /**
+             * User
+             * @description Accepted without effect
+             */
+            user?: unknown;
             /** Max Tokens */
             max_tokens?: number | null;
-            /**
-             * Temperature
-             * @default 1
-             */
-            temperature?: number;
-            /**
-             * Top P
-             * @default 1
-             */
-            top_p?: number;
+            /** Temperature */
+            temperature?: number | null;
+            /** Top P */
+            top_p?: number | null;
+            /** N */
+            n?: number | null;
             /** Seed */
             seed?: number | null;
             /** Stop */
             stop?: string | string[] | null;
+            /** Stream */
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamOptions"] | null;
+            /** Presence Penalty */
+            presence_penalty?: number | null;
+            /** Frequency Penalty */
+            frequency_penalty?: number | null;
+            /** Logit Bias */
+            logit_bias?: {
+                [key: string]: number;
+            } | null;
+            /** Prompt */
+            prompt?: string | string[] | number[] | number[][] | null;
+            /** Best Of */
+            best_of?: number | null;
+            /** Echo */
+            echo?: boolean | null;
+            /** Logprobs */
+            logprobs?: number | null;
             /**
-             * Stream
-             * @default false
+             * Suffix
+             * @enum {unknown}
              */
-            stream?: boolean;
-            /**
-             * N
-             * @default 1
-             * @constant
-             */
-            n?: 1;
-            /**
-             * Prompt
-             * @default
-             */
-            prompt?: string;
+            suffix?: null | "";
         };
         /** CompletionResponse */
         CompletionResponse: {
@@ -596,6 +887,11 @@ export interface components {
             choices: components["schemas"]["CompletionChoice"][];
             usage: components["schemas"]["TokenUsage"];
         };
+        /** ContentDelta */
+        ContentDelta: {
+            /** Content */
+            content: string;
+        };
         /**
          * DecodeInfo
          * @description The model's own search settings
@@ -608,9 +904,15 @@ export interface components {
         };
         /**
          * DetectRequest
-         * @description Sent as JSON or as a form. Unknown fields are ignored.
+         * @description Sent as JSON, as a form or in the query. Unknown fields are ignored.
          */
         DetectRequest: {
+            /**
+             * Api Key
+             * @description The server's token, unless the request has it as a bearer token
+             * @default
+             */
+            api_key?: string;
             /**
              * Q
              * @description A text or a list of texts
@@ -619,10 +921,69 @@ export interface components {
         };
         /** DetectedLanguage */
         DetectedLanguage: {
-            /** Confidence */
+            /**
+             * Confidence
+             * @description From 0 to 100, of all languages that py3langid knows
+             */
             confidence: number;
             /** Language */
             language: string;
+        };
+        /** EmbeddingRequest */
+        EmbeddingRequest: {
+            /** Model */
+            model: string;
+            /**
+             * User
+             * @description Accepted without effect
+             */
+            user?: unknown;
+            /** Input */
+            input: string | string[] | number[] | number[][];
+            /** Encoding Format */
+            encoding_format?: ("float" | "base64") | null;
+            /**
+             * Dimensions
+             * @description Only the number of dimensions that the model has
+             */
+            dimensions?: number | null;
+        };
+        /** EmbeddingResponse */
+        EmbeddingResponse: {
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** Data */
+            data: components["schemas"]["EmbeddingVector"][];
+            /** Model */
+            model: string;
+            usage: components["schemas"]["EmbeddingUsage"];
+        };
+        /** EmbeddingUsage */
+        EmbeddingUsage: {
+            /** Prompt Tokens */
+            prompt_tokens: number;
+            /** Total Tokens */
+            total_tokens: number;
+        };
+        /** EmbeddingVector */
+        EmbeddingVector: {
+            /**
+             * Object
+             * @default embedding
+             * @constant
+             */
+            object: "embedding";
+            /** Index */
+            index: number;
+            /**
+             * Embedding
+             * @description Numbers, or base64 of little-endian 32-bit floats; the vector has length 1
+             */
+            embedding: number[] | string;
         };
         /**
          * EmptyDelta
@@ -656,6 +1017,52 @@ export interface components {
             status: number;
             /** Detail */
             detail: string;
+        };
+        /** FrontendLanguages */
+        FrontendLanguages: {
+            source: components["schemas"]["LanguageChoice"];
+            target: components["schemas"]["LanguageChoice"];
+        };
+        /** FrontendSettings */
+        FrontendSettings: {
+            /**
+             * Charlimit
+             * @description Characters of all texts of a request
+             */
+            charLimit: number;
+            /**
+             * Textlimit
+             * @description Texts of a request
+             */
+            textLimit: number;
+            /** Alternativeslimit */
+            alternativesLimit: number;
+            /**
+             * Frontendtimeout
+             * @description Milliseconds that a page waits after the last key before it translates
+             * @default 500
+             */
+            frontendTimeout: number;
+            /**
+             * Apikeys
+             * @description Whether the server has a token
+             */
+            apiKeys: boolean;
+            /** Keyrequired */
+            keyRequired: boolean;
+            /**
+             * Suggestions
+             * @description Whether /suggest stores suggestions
+             */
+            suggestions: boolean;
+            /** Filestranslation */
+            filesTranslation: boolean;
+            /**
+             * Supportedfilesformat
+             * @description File name extensions
+             */
+            supportedFilesFormat: string[];
+            language: components["schemas"]["FrontendLanguages"];
         };
         /** HealthResponse */
         HealthResponse: {
@@ -692,6 +1099,13 @@ export interface components {
             /** Regions */
             regions: number;
         };
+        /** LanguageChoice */
+        LanguageChoice: {
+            /** Code */
+            code: string;
+            /** Name */
+            name: string;
+        };
         /** LanguageInfo */
         LanguageInfo: {
             /** Code */
@@ -705,10 +1119,24 @@ export interface components {
             targets: string[];
         };
         /**
+         * LibreTranslateErrorBody
+         * @description An error of LibreTranslate's API.
+         */
+        LibreTranslateErrorBody: {
+            /** Error */
+            error: string;
+        };
+        /**
          * LibreTranslateRequest
-         * @description Sent as JSON or as a form. Unknown fields are ignored.
+         * @description Sent as JSON, as a form or in the query. Unknown fields are ignored.
          */
         LibreTranslateRequest: {
+            /**
+             * Api Key
+             * @description The server's token, unless the request has it as a bearer token
+             * @default
+             */
+            api_key?: string;
             /**
              * Q
              * @description A text or a list of texts
@@ -727,6 +1155,12 @@ export interface components {
              * @default text
              */
             format?: string;
+            /**
+             * Alternatives
+             * @description How many other translations to return at most
+             * @default 0
+             */
+            alternatives?: number;
         };
         /** LibreTranslateResponse */
         LibreTranslateResponse: {
@@ -735,6 +1169,16 @@ export interface components {
              * @description A list if the request has a list
              */
             translatedText: string | string[];
+            /**
+             * Alternatives
+             * @description Other translations, if requested; a list per text if the request has a list
+             */
+            alternatives?: string[] | string[][] | null;
+            /**
+             * Detectedlanguage
+             * @description If the source language of the request is auto; a list if the request has a list
+             */
+            detectedLanguage?: components["schemas"]["DetectedLanguage"] | components["schemas"]["DetectedLanguage"][] | null;
         };
         /**
          * MergesInfo
@@ -763,8 +1207,16 @@ export interface components {
              * @enum {string}
              */
             task: "translator" | "writer" | "classifier" | "captioner";
-            /** Languages */
+            /**
+             * Languages
+             * @description Of a translator with several directions, the pair of the first
+             */
             languages: string[];
+            /**
+             * Targets
+             * @description The target languages that `to` chooses among; empty if there is no choice
+             */
+            targets: string[];
             /** Parameters */
             parameters: number;
             /** D Model */
@@ -812,6 +1264,25 @@ export interface components {
                 [key: string]: string[];
             };
         };
+        /**
+         * ModelListProblem
+         * @description An error of the list of models, which the page and OpenAI's clients read.
+         */
+        ModelListProblem: {
+            /**
+             * Type
+             * @default about:blank
+             * @constant
+             */
+            type: "about:blank";
+            /** Title */
+            title: string;
+            /** Status */
+            status: number;
+            /** Detail */
+            detail: string;
+            error: components["schemas"]["OpenAIErrorDetail"];
+        };
         /** NextTokenInfo */
         NextTokenInfo: {
             token: components["schemas"]["TokenInfo"];
@@ -834,6 +1305,11 @@ export interface components {
              * @default
              */
             text?: string;
+            /**
+             * To
+             * @description Target language, for a translator with several
+             */
+            to?: string | null;
             /**
              * Pixels
              * @description For a captioner: base64 of the image's bytes, row by row, each pixel as red, green and blue
@@ -910,6 +1386,33 @@ export interface components {
              */
             state: "kept" | "pruned" | "ended";
         };
+        /**
+         * OpenAIErrorBody
+         * @description An error of OpenAI's API. In a stream, it takes the place of the remaining chunks.
+         */
+        OpenAIErrorBody: {
+            error: components["schemas"]["OpenAIErrorDetail"];
+        };
+        /** OpenAIErrorDetail */
+        OpenAIErrorDetail: {
+            /** Message */
+            message: string;
+            /**
+             * Type
+             * @enum {string}
+             */
+            type: "invalid_request_error" | "rate_limit_error" | "server_error";
+            /**
+             * Param
+             * @description The parameter that is wrong
+             */
+            param: string | null;
+            /**
+             * Code
+             * @description The kind of mistake, such as model_not_found
+             */
+            code: string | null;
+        };
         /** OpenAIModel */
         OpenAIModel: {
             /** Id */
@@ -941,7 +1444,7 @@ export interface components {
         };
         /**
          * ProblemDetails
-         * @description Any error, as application/problem+json (RFC 9457).
+         * @description An error of the page's own API, as application/problem+json (RFC 9457).
          */
         ProblemDetails: {
             /**
@@ -956,11 +1459,6 @@ export interface components {
             status: number;
             /** Detail */
             detail: string;
-            /**
-             * Error
-             * @description The detail again: LibreTranslate's clients read `error`, OpenAI's `error.message` or a string there
-             */
-            error: string;
         };
         /**
          * ProgressEvent
@@ -987,7 +1485,8 @@ export interface components {
             source: string;
             /**
              * Read
-             * @description The sentence as the model reads it: with case and punctuation that it has seen in training
+             * @description The sentence as the model reads it: with the tag of the target language, if it needs one, and with case and
+             *     punctuation that it has seen in training
              */
             read: string;
             /** Text */
@@ -1025,19 +1524,75 @@ export interface components {
             /** Candidates */
             candidates: components["schemas"]["NodeInfo"][];
         };
-        /**
-         * StreamError
-         * @description Sent instead of the remaining chunks if the request fails.
-         */
-        StreamError: {
-            error: components["schemas"]["StreamErrorDetail"];
+        /** StreamOptions */
+        StreamOptions: {
+            /**
+             * Include Usage
+             * @description Whether a chunk with the number of tokens follows the last choice
+             */
+            include_usage?: boolean | null;
+            /**
+             * Include Obfuscation
+             * @description Accepted without effect
+             */
+            include_obfuscation?: unknown;
         };
-        /** StreamErrorDetail */
-        StreamErrorDetail: {
-            /** Message */
-            message: string;
-            /** Code */
-            code: number;
+        /**
+         * SuggestRequest
+         * @description Sent as JSON, as a form or in the query. Unknown fields are ignored.
+         */
+        SuggestRequest: {
+            /**
+             * Api Key
+             * @description The server's token, unless the request has it as a bearer token
+             * @default
+             */
+            api_key?: string;
+            /**
+             * Q
+             * @description The text
+             */
+            q: string;
+            /**
+             * S
+             * @description A better translation
+             */
+            s: string;
+            /** Source */
+            source: string;
+            /** Target */
+            target: string;
+        };
+        /** SuggestResponse */
+        SuggestResponse: {
+            /**
+             * Success
+             * @default true
+             */
+            success: boolean;
+        };
+        /**
+         * TermRequest
+         * @description A term of a glossary.
+         */
+        TermRequest: {
+            /** Source */
+            source: string;
+            /**
+             * Target
+             * @description Several accepted targets are separated by |
+             */
+            target: string;
+        };
+        /** TextContent */
+        TextContent: {
+            /**
+             * Type
+             * @enum {unknown}
+             */
+            type: "text";
+            /** Text */
+            text: string;
         };
         /**
          * TokenInfo
@@ -1050,6 +1605,17 @@ export interface components {
             text: string;
             /** Word */
             word: number;
+        };
+        /** TokenLogprob */
+        TokenLogprob: {
+            /** Token */
+            token: string;
+            /** Bytes */
+            bytes: number[];
+            /** Logprob */
+            logprob: number;
+            /** Top Logprobs */
+            top_logprobs: components["schemas"]["TopLogprob"][];
         };
         /** TokenUsage */
         TokenUsage: {
@@ -1077,6 +1643,15 @@ export interface components {
              */
             merges: components["schemas"]["MergesInfo"][] | null;
         };
+        /** TopLogprob */
+        TopLogprob: {
+            /** Token */
+            token: string;
+            /** Bytes */
+            bytes: number[];
+            /** Logprob */
+            logprob: number;
+        };
         /** TraceRequest */
         TraceRequest: {
             /** Model */
@@ -1086,6 +1661,11 @@ export interface components {
              * @default
              */
             text?: string;
+            /**
+             * To
+             * @description Target language, for a translator with several
+             */
+            to?: string | null;
             /** Beam */
             beam?: number | null;
             /** Max Len */
@@ -1161,12 +1741,35 @@ export interface components {
             beam: components["schemas"]["BeamInfo"];
             cache: components["schemas"]["CacheInfo"] | null;
         };
+        /**
+         * TranslateFileRequest
+         * @description Sent as a multipart form. Unknown fields are ignored.
+         */
+        TranslateFileRequest: {
+            /**
+             * File
+             * @description A document whose name ends with .txt, .html, .htm, .docx, .odt, .srt or .epub
+             */
+            file: string;
+            /**
+             * Source
+             * @description Code of the language, or auto
+             */
+            source: string;
+            /** Target */
+            target: string;
+        };
         /** TranslateRequest */
         TranslateRequest: {
             /** Model */
             model?: string | null;
             /** Text */
             text: string;
+            /**
+             * To
+             * @description Target language, for a model with several
+             */
+            to?: string | null;
             /** Beam */
             beam?: number | null;
             /** Max Len */
@@ -1186,6 +1789,12 @@ export interface components {
              * @default false
              */
             as_written?: boolean;
+            /**
+             * Glossary
+             * @description How to translate terms of the text
+             * @default []
+             */
+            glossary?: components["schemas"]["TermRequest"][];
             /**
              * Stream
              * @default false
@@ -1213,10 +1822,23 @@ export interface components {
              * @description Words of the source that never occurred in training
              */
             unknown: string[];
+            /**
+             * Unmet Terms
+             * @description Source terms of the request's glossary that are in the text, but not as often in the translation
+             */
+            unmet_terms: string[];
             /** Hypotheses */
             hypotheses: components["schemas"]["CandidateInfo"][];
             /** Ms */
             ms: number;
+        };
+        /** TranslatedFileResponse */
+        TranslatedFileResponse: {
+            /**
+             * Translatedfileurl
+             * @description Where the translated document can be downloaded for a while
+             */
+            translatedFileUrl: string;
         };
     };
     responses: never;
@@ -1320,7 +1942,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/problem+json": components["schemas"]["ModelListProblem"];
                 };
             };
             /** @description Error */
@@ -1329,7 +1951,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/problem+json": components["schemas"]["ModelListProblem"];
                 };
             };
         };
@@ -1590,6 +2212,46 @@ export interface operations {
             };
         };
     };
+    model_v1_models__model__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIModel"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
+                };
+            };
+        };
+    };
     completions_v1_completions_post: {
         parameters: {
             query?: never;
@@ -1610,7 +2272,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CompletionResponse"];
-                    "text/event-stream": components["schemas"]["CompletionChunk"] | components["schemas"]["StreamError"];
+                    "text/event-stream": components["schemas"]["CompletionChunk"] | components["schemas"]["OpenAIErrorBody"];
                 };
             };
             /** @description Error */
@@ -1619,7 +2281,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
                 };
             };
             /** @description Error */
@@ -1628,7 +2290,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
                 };
             };
         };
@@ -1653,7 +2315,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChatResponse"];
-                    "text/event-stream": components["schemas"]["ChatChunk"] | components["schemas"]["StreamError"];
+                    "text/event-stream": components["schemas"]["ChatChunk"] | components["schemas"]["OpenAIErrorBody"];
                 };
             };
             /** @description Error */
@@ -1662,7 +2324,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
                 };
             };
             /** @description Error */
@@ -1671,7 +2333,137 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
+                };
+            };
+        };
+    };
+    embeddings_v1_embeddings_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmbeddingRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EmbeddingResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIErrorBody"];
+                };
+            };
+        };
+    };
+    translate_translate_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LibreTranslateRequest"];
+                "application/x-www-form-urlencoded": components["schemas"]["LibreTranslateRequest"];
+                "multipart/form-data": components["schemas"]["LibreTranslateRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+        };
+    };
+    detect_detect_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DetectRequest"];
+                "application/x-www-form-urlencoded": components["schemas"]["DetectRequest"];
+                "multipart/form-data": components["schemas"]["DetectRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DetectedLanguage"][];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
         };
@@ -1700,7 +2492,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
             /** @description Error */
@@ -1709,24 +2501,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
         };
     };
-    translate_translate_post: {
+    frontend_settings_frontend_settings_get: {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["LibreTranslateRequest"];
-                "application/x-www-form-urlencoded": components["schemas"]["LibreTranslateRequest"];
-            };
-        };
+        requestBody?: never;
         responses: {
             /** @description Successful Response */
             200: {
@@ -1734,7 +2521,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LibreTranslateResponse"];
+                    "application/json": components["schemas"]["FrontendSettings"];
                 };
             };
             /** @description Error */
@@ -1743,7 +2530,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
             /** @description Error */
@@ -1752,50 +2539,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-        };
-    };
-    detect_detect_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["DetectRequest"];
-                "application/x-www-form-urlencoded": components["schemas"]["DetectRequest"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DetectedLanguage"][];
-                };
-            };
-            /** @description Error */
-            "4XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
-                };
-            };
-            /** @description Error */
-            "5XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
         };
@@ -1824,7 +2568,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
             /** @description Error */
@@ -1833,7 +2577,133 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+        };
+    };
+    suggest_suggest_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SuggestRequest"];
+                "application/x-www-form-urlencoded": components["schemas"]["SuggestRequest"];
+                "multipart/form-data": components["schemas"]["SuggestRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SuggestResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+        };
+    };
+    translate_file_translate_file_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["TranslateFileRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TranslatedFileResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+        };
+    };
+    download_file_download_file__name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LibreTranslateErrorBody"];
                 };
             };
         };

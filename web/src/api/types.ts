@@ -18,7 +18,7 @@ export type Translated = Schemas["TranslateResponse"];
 
 export type TraceAsk = Schemas["TraceRequest"];
 /** A text, or the pixels of an image in base64 */
-export type Given = Pick<TraceAsk, "text" | "pixels">;
+export type Given = Pick<TraceAsk, "text" | "pixels" | "to">;
 export type Trace = Schemas["TraceResponse"];
 /** One kind of attention: its weights have the shape [layer, head, query, key] */
 export type Site = Schemas["SiteInfo"];

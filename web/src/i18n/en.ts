@@ -13,6 +13,7 @@ export const en = {
   tagline: "look inside your model",
   skipToInput: "Skip to the input",
   model: "Model",
+  targetLanguage: "Translate to",
   compareWith: "Compare with",
   noModel: "none",
   copyLink: "Copy link",
@@ -25,6 +26,7 @@ export const en = {
   accessTokenRequired: "This server requires an access token.",
   accessToken: "Access token",
   signIn: "Sign in",
+  signOut: "Sign out",
 
   // Input
   sentence: "Text",

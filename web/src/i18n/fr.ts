@@ -14,6 +14,7 @@ export const fr: Texts = {
   tagline: "regardez à l’intérieur de votre modèle",
   skipToInput: "Aller à la saisie",
   model: "Modèle",
+  targetLanguage: "Traduire vers",
   compareWith: "Comparer avec",
   noModel: "aucun",
   copyLink: "Copier le lien",
@@ -26,6 +27,7 @@ export const fr: Texts = {
   accessTokenRequired: "Ce serveur exige un jeton d’accès.",
   accessToken: "Jeton d’accès",
   signIn: "Se connecter",
+  signOut: "Se déconnecter",
 
   // Saisie
   sentence: "Texte",

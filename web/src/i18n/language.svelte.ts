@@ -11,3 +11,12 @@ class PageLanguage {
 }
 
 export const language = new PageLanguage();
+
+/** The name of a language in the language of the page; the code itself if it is not one that browsers know */
+export function nameOf(code: string): string {
+  try {
+    return new Intl.DisplayNames([language.code], { type: "language" }).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}

@@ -6,6 +6,8 @@ export interface Choice {
   /** A second model for comparison, or "" */
   other: string;
   text: string;
+  /** The target language of a translator with several; "": the first */
+  to: string;
   /** The sentence of the text whose tokens and attention are shown */
   sentence: number;
   /** null: the model's own setting */
@@ -53,6 +55,7 @@ export const DEFAULTS: Choice = {
   model: "",
   other: "",
   text: "",
+  to: "",
   sentence: 0,
   beam: null,
   penalty: null,

@@ -1,7 +1,7 @@
 /** The state of the page: the user's choice, and what the server has answered for it. */
 import * as api from "../api/client";
 import type { TraceRequest } from "../api/client";
-import { canHideTokens, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
+import { canHideTokens, chooseTarget, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
 import { Problem } from "../api/problem";
 import type { Given as ModelInput, Next, Site, SiteName, Token, Tokenized, Trace, Translated } from "../api/types";
 import { prepareImage, type InputImage } from "../figure/inputImage";
@@ -18,6 +18,8 @@ import { Resource } from "./resource.svelte";
 
 /** The site to show if the trace does not have the chosen one */
 const SITE_PREFERENCE: SiteName[] = ["cross", "encoder", "decoder"];
+/** The tag of the target language that a sentence begins with as the model reads it */
+const TAG = /^>>\S+<< /;
 /** Candidates in the list of next tokens */
 const NEXT_TOKENS = 12;
 
@@ -55,6 +57,8 @@ class Session {
   readonly isCaptioner = $derived(this.model !== null && isCaptioner(this.model));
   readonly isTranslator = $derived(this.model !== null && !this.isGenerator && !this.isCaptioner);
   readonly canHideTokens = $derived(this.model !== null && canHideTokens(this.model));
+  /** The target language, if the model has several */
+  readonly to = $derived(this.model === null ? "" : chooseTarget(this.model, this.choice.to));
   /** The models that take the same input as the chosen one */
   readonly comparableModels = $derived(
     this.models.filter(({ id, picture }) => id !== this.choice.model && picture?.size === this.model?.picture?.size),
@@ -130,6 +134,12 @@ class Session {
     await this.decode();
   }
 
+  /** Translate to another language. Forced and hidden tokens belonged to the old one and are dropped. */
+  async selectTarget(to: string): Promise<void> {
+    Object.assign(this.choice, { to, prefix: [], mask: [] });
+    await this.decode();
+  }
+
   /** Look into another sentence of the text. */
   async selectSentence(sentence: number): Promise<void> {
     Object.assign(this.choice, { sentence, prefix: [], mask: [] });
@@ -176,7 +186,7 @@ class Session {
   /** Translate the whole text, unless that has just been done. Only translators do. */
   private async translate(signal: AbortSignal): Promise<void> {
     const { model, text } = this.choice;
-    const request = { model, text, ...this.searchSettings };
+    const request = { model, text, ...(this.to ? { to: this.to } : {}), ...this.searchSettings };
     const key = this.isTranslator ? JSON.stringify(request) : "";
     if (key === this.translated) return;
     [this.translation, this.translated] = [null, ""];
@@ -225,6 +235,14 @@ class Session {
   /** The sentence or image that is looked into */
   get modelInput(): ModelInput {
     return this.isCaptioner ? { pixels: this.image?.pixels } : { text: this.sentence };
+  }
+
+  /** The same sentence or image for another model, which may have other target languages and tags */
+  inputFor(other: Model): ModelInput {
+    if (this.isCaptioner) return this.modelInput;
+    const text = this.to ? this.sentence.replace(TAG, "") : this.sentence;
+    const to = chooseTarget(other, this.to || (this.model?.languages[1] ?? ""));
+    return { text, ...(to ? { to } : {}) };
   }
 
   private maskAndAblation(): { mask_src?: number[]; ablate?: string[] } {

@@ -43,25 +43,35 @@ export async function everyModel() {
   await page.context().close();
 }
 
-/** If the server requires an access token, the page asks for it once and sends it with every request. */
+/** A server that requires an access token: the form, the page with the hash of the link, an ended session, signing out. */
 export async function accessToken() {
-  const page = await open("#text=");
+  if (!process.env.GUARDED) return;
+  const page = await open(`#text=${encodeURIComponent(TEXT)}`, {}, process.env.GUARDED);
+  const enter = async (token) => {
+    await page.locator("input[type=password]").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.waitForLoadState("networkidle");
+  };
+  await enter("wrong");
+  assert.match(await page.locator("main").innerText(), /This token is wrong/);
+  assert.deepEqual(await accessibilityProblems(page), []);
+  await enter("s3cret");
   await settled(page);
-  await page.route("**/v1/**", (route) =>
-    route.request().headers().authorization === "Bearer s3cret"
-      ? route.continue()
-      : route.fulfill({ status: 401, contentType: "application/problem+json", body: '{"detail": "no token"}' }),
-  );
-  await page.reload();
-  await page.locator("input[type=password]").fill("s3cret");
-  errors.length = 0; // the 401s of this test
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await settled(page);
-  assert.equal(await page.locator("input[type=password]").count(), 0);
-  await page.fill("#text", TEXT);
+  assert(page.url().startsWith(`${process.env.GUARDED}/#`) && page.url().includes("text="), page.url());
+  assert((await outputText(page)).length > 5);
+  assert.equal(await page.evaluate(() => document.cookie), "regard_signed_in=1");
+  await page.context().clearCookies();
   await page.click("button.submit");
+  await page.locator("input[type=password]").waitFor();
+  await enter("s3cret");
   await settled(page);
   assert((await outputText(page)).length > 5);
+  assert.equal(await page.locator("input[type=password]").count(), 0);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForLoadState("networkidle");
+  assert.match(await page.locator("main").innerText(), /needs an access token/);
+  assert(errors.every((text) => /status of 401/.test(text)), errors.join());
+  errors.length = 0; // the 401s of this test
   await page.context().close();
 }
 

@@ -19,12 +19,12 @@ export const foreignRequests = [];
 export const errors = [];
 
 /** Open the page with this hash in a browser context of its own. */
-export async function open(hash = "", options = {}) {
+export async function open(hash = "", options = {}, address = base) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
   const page = Object.assign(await context.newPage(), { pending: 0 });
   await page.route("**/*", (route) => {
     const url = route.request().url();
-    if (url.startsWith(base) || url.startsWith("blob:") || url.startsWith("data:")) return route.continue();
+    if (url.startsWith(address) || url.startsWith("blob:") || url.startsWith("data:")) return route.continue();
     foreignRequests.push(url);
     return route.abort();
   });
@@ -32,7 +32,7 @@ export async function open(hash = "", options = {}) {
   for (const end of ["requestfinished", "requestfailed"]) page.on(end, () => page.pending--);
   page.on("pageerror", (error) => errors.push(error.message));
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-  await page.goto(`${base}/${hash}`);
+  await page.goto(`${address}/${hash}`);
   return page;
 }
 

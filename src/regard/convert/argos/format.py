@@ -60,6 +60,8 @@ class ArgosFormat:
                 "Argos Translate needs one SentencePiece tokenizer for both languages (tokenizer.kind=bpe or unigram, "
                 "tokenizer.joint=true); ctranslate2 works with every tokenizer"
             )
+        if len(bundle.all_directions.targets) > 1:
+            return "a package of Argos Translate has one target language; ctranslate2, hf and onnx work with tags"
         if any(unknown in bundle.languages for unknown in NO_LANGUAGES):
             return "Argos Translate needs language codes, which this model has none of; train with --languages en-fr"
         return None

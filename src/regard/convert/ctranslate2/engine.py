@@ -53,7 +53,7 @@ class CTranslate2Engine:
 
     def can_decode(self, config: DecodeConfig) -> bool:
         """Whether CTranslate2 gives the same hypotheses and scores with these options"""
-        constrained = config.sampling is not None or config.no_repeat_ngram or config.min_len
+        constrained = config.sampling is not None or config.no_repeat_ngram or config.min_len or config.coverage
         return not constrained and config.precision != "bf16"
 
     def decode(self, sources: Sequence[Sequence[int]], config: DecodeConfig) -> dict[int, list[Hypothesis]]:

@@ -4,7 +4,8 @@ import json
 
 from regard.bundle import Bundle
 from regard.models.decoder_only import DecoderOnly
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import ByteTokenizer, SentencePieceTokenizer, Tokenizer
 
 _TRANSLATE = """```python
 import ctranslate2
@@ -43,7 +44,7 @@ def _program(bundle: Bundle) -> str:
     if not all(isinstance(t, SentencePieceTokenizer) for t in (bundle.tokenizers.src, bundle.tokenizers.tgt)):
         return "Run it with `pip install ctranslate2`. It reads tokens, which are described below."
     names = list(bundle.tokenizers.files())
-    example = json.dumps(bundle.examples[0] if bundle.examples else "a text", ensure_ascii=False)
+    example = json.dumps(bundle.tagged_text([*bundle.examples, "a text"][0]), ensure_ascii=False)
     prompt = _ENCODE.format(example=example)
     if bundle.task == "text":
         program = _GENERATE.format(tgt=names[-1], prompt=f'["<s>", *{prompt}]')

@@ -47,7 +47,7 @@ follow those of the target. The tokenizer encodes sources and decodes targets; i
 def model_card(bundle: Bundle, options: ExportOptions) -> str:
     """Return the content of README.md. Metrics and facts of the training come from the original's card."""
     facts = [line for line in bundle.card.splitlines() if line.startswith("|")]
-    title = " → ".join(bundle.languages) if bundle.task == "translate" else "Language model"
+    title = bundle.all_directions.title if bundle.task == "translate" else "Language model"
     header = yaml.safe_dump(_header(bundle, options), sort_keys=False, allow_unicode=True)
     training = "\n".join(["", "## Training", "", *facts, ""]) if facts else ""
     return f"""---
@@ -64,7 +64,7 @@ def usage(bundle: Bundle) -> str:
     seq2seq, is_text = is_encoder_decoder(bundle), bundle.task == "text"
     code = _CODE.format(
         auto="AutoModelForSeq2SeqLM" if seq2seq else "AutoModelForCausalLM",
-        text=repr(bundle.examples[0] if bundle.examples else "The"),
+        text=repr(bundle.tagged_text([*bundle.examples, "The"][0])),
         cut="" if seq2seq or is_text else '[:, inputs["input_ids"].shape[1] :]',
     )
     if is_text:

@@ -8,8 +8,9 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from regard.text.byte_pair_tokenizer import BYTE_CHARACTERS, BytePairTokenizer
 from regard.text.clean import WHITE_SPACE
+from regard.text.list_tokenizer import ListTokenizer
 from regard.text.pretokenizers import KNOWN_PATTERNS
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
+from regard.text.tokenizer import ByteTokenizer, SentencePieceTokenizer, Tokenizer
 from regard.text.vocab import SPECIALS, UNK, WORD_START
 
 UNKNOWN = "\ufdd1"
@@ -87,6 +88,8 @@ class _Pieces:
     @property
     def tokens(self) -> list[str]:
         pieces = self._tokenizer.tokens(range(self._tokenizer.size))
+        for i in self._tokenizer.symbol_ids:  # an added token is normalised, which puts "▁" in front of it
+            pieces[i] = pieces[i].removeprefix(WORD_START)
         # A lossless model keeps the character "▁", which must not become a space.
         return [piece.replace(WORD_START, " ") for piece in pieces] if self._lossless else pieces
 
@@ -133,8 +136,10 @@ class _Pieces:
         return [decoders.Replace(WORD_START, " "), *bytes_and_all, decoders.Strip(" ", _ALL, 0)]
 
     def added(self, cleaned: bool) -> list[AddedToken]:
-        """Return the line break, which lossless models never join with other characters."""
-        return [AddedToken("\n", normalized=False)] if self._lossless and not cleaned else []
+        """Return the symbols, and the line break, which lossless models never join with other characters."""
+        tokens = self.tokens
+        symbols = [AddedToken(tokens[i], normalized=True) for i in sorted(self._tokenizer.symbol_ids)]
+        return [*symbols, *([AddedToken("\n", normalized=False)] if self._lossless and not cleaned else [])]
 
 
 class _Symbols:
@@ -163,6 +168,11 @@ class _Characters(_Symbols):
 
     def decoders(self) -> list[Any]:
         return [decoders.Fuse()]
+
+    def added(self, cleaned: bool) -> list[AddedToken]:
+        """Return the words among the characters, such as tags."""
+        words = [token for token in self.tokens[len(SPECIALS) :] if len(token) > 1]
+        return [AddedToken(word, normalized=True, single_word=True) for word in words]
 
 
 class _Words(_Symbols):

@@ -5,7 +5,8 @@ import json
 from regard.bundle import Bundle
 from regard.convert.onnx.max_positions import max_positions
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.text.tokenizer import ListTokenizer, SentencePieceTokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import SentencePieceTokenizer
 
 _CALLS = {
     True: """`encoder.onnx` reads the source tokens, ending in EOS, and returns what the decoder attends to: `source`.
@@ -89,7 +90,7 @@ def usage(bundle: Bundle) -> str:
     names = list(bundle.tokenizers.files())
     parts = [_CALLS[has_encoder] + _MORE]
     if isinstance(bundle.tokenizers.tgt, SentencePieceTokenizer) and (has_encoder or bundle.task == "text"):
-        example = json.dumps(bundle.examples[0] if bundle.examples else "a text", ensure_ascii=False)
+        example = json.dumps(bundle.tagged_text([*bundle.examples, "a text"][0]), ensure_ascii=False)
         program, most = (_TRANSLATE, 200) if has_encoder else (_CONTINUE, 100)
         limit = max_positions(bundle)["decoder"]  # BOS takes one
         most = most if limit is None else min(most, limit - 1)

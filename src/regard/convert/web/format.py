@@ -67,6 +67,8 @@ def _model_problem(bundle: Bundle) -> str | None:
     """Return why the page cannot run a model; None: it can."""
     if bundle.task != "translate" or not isinstance(bundle.model, EncoderDecoder):
         return "the page is for translators with an encoder and a decoder"
+    if len(bundle.all_directions.targets) > 1:
+        return "the page is for models with one target language"
     problems = [_stack_problem(stack) for stack in _stacks(bundle)]
     problems += [tokenizer_problem(tokenizer) for tokenizer in (bundle.tokenizers.src, bundle.tokenizers.tgt)]
     return next((problem for problem in problems if problem), None)

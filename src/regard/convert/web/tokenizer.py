@@ -3,7 +3,8 @@
 from typing import Any
 
 from regard.convert.normalisation import changes_characters
-from regard.text.tokenizer import ByteTokenizer, ListTokenizer, SentencePieceTokenizer, Tokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import ByteTokenizer, SentencePieceTokenizer, Tokenizer
 from regard.text.vocab import WORD_START
 
 

@@ -84,9 +84,9 @@ def _attention_backward_kernel(
 
 
 def fits(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
-    """Return whether `FusedShortAttention` computes this attention: short, one width, and a mask of keys only."""
+    """Return whether `FusedShortAttention` computes this attention: short, one width, and a bool mask of keys only."""
     same = q.shape[1] == k.shape[1] and q.shape[-1] == k.shape[-1] == v.shape[-1] and q.shape[-1] in WIDTHS
-    keys_only = mask is None or tuple(mask.shape) == (q.shape[0], 1, 1, k.shape[2])
+    keys_only = mask is None or (mask.dtype == torch.bool and tuple(mask.shape) == (q.shape[0], 1, 1, k.shape[2]))
     return same and keys_only and max(q.shape[2], k.shape[2]) <= LONGEST
 
 

@@ -45,32 +45,34 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
     async def trace(body: TraceRequest, request: Request) -> Response:
         """Search for the output of a model, and record the search and the attention of all heads."""
         served = dispatcher.find(body.model)
-        dispatcher.check_text(served, body.text)
+        text = dispatcher.tagged(served, body.text, body.to)
+        dispatcher.check_text(served, text)
         trace_id = store.new_id()
 
         def run(queued: QueuedJob) -> tuple[TraceResult, str] | None:
-            result = run_trace(_trace_query(served, body), queued.is_cancelled)
+            result = run_trace(_trace_query(served, text, body), queued.is_cancelled)
             if result is None:
                 return None
             response = TraceResponse.of(trace_id, served.name, result, dispatcher.limits.trace_seconds)
             return result, response.model_dump_json()  # of a long search this takes a while, so it is done here
 
-        [(result, content)] = await dispatcher.run(request, [FunctionJob(run)])
-        store.add(trace_id, result)
+        [(result, content)] = await dispatcher.run(request, [FunctionJob(run, "trace")])
+        store.add(trace_id, result, request.state.client)
         return Response(content, media_type="application/json")
 
     @routes.post("/next")
     async def next_tokens(body: NextTokensRequest, request: Request) -> NextTokensResponse:
         """Return the most likely tokens after a prefix."""
         served = dispatcher.find(body.model)
-        dispatcher.check_text(served, body.text)
+        text = dispatcher.tagged(served, body.text, body.to)
+        dispatcher.check_text(served, text)
 
         def run(queued: QueuedJob) -> NextTokensResponse:
-            encoded, prefix, head_mask = _model_input(served, body)
+            encoded, prefix, head_mask = _model_input(served, text, body)
             log_probs = next_token_log_probs(served.pipeline, encoded, prefix, head_mask)
             return NextTokensResponse.of(served.pipeline.tgt_tokenizer, log_probs, body)
 
-        [response] = await dispatcher.run(request, [FunctionJob(run)])
+        [response] = await dispatcher.run(request, [FunctionJob(run, "trace")])
         return response
 
     _add_tensor_routes(routes, dispatcher, store)
@@ -98,7 +100,8 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
         def run(queued: QueuedJob) -> bytes:
             return save({name: _tensor(name, weights, dtype) for name, weights in parts.items()})
 
-        return SafetensorsResponse(await dispatcher.export(request, FunctionJob(run)))
+        [content] = await dispatcher.run(request, [FunctionJob(run, "export")])
+        return SafetensorsResponse(content)
 
     @routes.post("/explain", response_class=SafetensorsResponse)
     async def explain(body: ExplainRequest, request: Request) -> Response:
@@ -111,12 +114,12 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
                 raise ApiError(422, "Invalid request", "there is no such query")
             return _head_tensors(result.query.pipeline, head, body.query)
 
-        [content] = await dispatcher.run(request, [FunctionJob(run)])
+        [content] = await dispatcher.run(request, [FunctionJob(run, "trace")])
         return SafetensorsResponse(content)
 
 
-def _trace_query(served: ServedModel[Pipeline], body: TraceRequest) -> TraceQuery:
-    encoded, prefix, head_mask = _model_input(served, body)
+def _trace_query(served: ServedModel[Pipeline], text: str, body: TraceRequest) -> TraceQuery:
+    encoded, prefix, head_mask = _model_input(served, text, body)
     if not encoded.src_ids and not prefix and served.pipeline.image_size is None:
         raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
     if body.target is not None and not body.target:
@@ -139,9 +142,12 @@ def _decode_config(pipeline: Pipeline, body: TraceRequest, n_prefix: int) -> Dec
 
 
 def _model_input(
-    served: ServedModel[Pipeline], body: InspectRequest
+    served: ServedModel[Pipeline], text: str, body: InspectRequest
 ) -> tuple[EncodedInput, tuple[int, ...], HeadMask | None]:
-    """Return the encoded input, the ids that the output starts with, and the heads that are switched off."""
+    """Return the encoded input, the ids that the output starts with, and the heads that are switched off.
+
+    `text` is that of the request with its tag.
+    """
     pipeline = served.pipeline
     if not pipeline.generates:
         raise ApiError(422, "Invalid request", f"a {pipeline.noun} generates no output to look at")
@@ -149,7 +155,7 @@ def _model_input(
         detail = "tokens cannot be hidden from this model; see can_hide_tokens in /v1/models"
         raise ApiError(422, "Invalid request", detail)
     _check_vocabulary(pipeline, body.prefix)
-    encoded = pipeline.encode(_source(served, body), body.mask_src)
+    encoded = pipeline.encode(_source(served, text, body), body.mask_src)
     heads = [(kind, int(layer), int(head)) for kind, layer, head in (name.split(".") for name in body.ablate)]
     try:
         head_mask = HeadMask.of(pipeline.traced_model, heads)
@@ -158,12 +164,12 @@ def _model_input(
     return encoded, (*encoded.prefix, *body.prefix), head_mask
 
 
-def _source(served: ServedModel[Pipeline], body: InspectRequest) -> Input:
+def _source(served: ServedModel[Pipeline], text: str, body: InspectRequest) -> Input:
     """Return the text or, for a captioner, the image. The client has scaled it: no image file is opened here."""
     if served.pipeline.image_size is None:
         if body.pixels is not None:
             raise ApiError(422, "Invalid request", "this model reads text, not images")
-        return body.text
+        return text
     try:
         pixels = base64.b64decode(body.pixels or "", validate=True)
     except ValueError:

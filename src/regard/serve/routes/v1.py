@@ -1,32 +1,36 @@
 """The page's own API: the list of models, tokens, translations."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from fastapi import APIRouter, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 
+from regard.data.glossary import Glossary, GlossaryTerm
+from regard.errors import UserError
 from regard.pipelines.translation import Translation
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
+from regard.serve.batch_queue import FunctionJob, JobTimeout, QueuedJob, QueueFull
 from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
-from regard.serve.errors import as_api_error
+from regard.serve.errors import ApiError, as_api_error
 from regard.serve.jobs import Report, TranslationJob
-from regard.serve.openapi_document import ERRORS, event_stream
+from regard.serve.openapi_document import ERRORS, MODEL_LIST_ERRORS, event_stream
 from regard.serve.schemas.base import limited_route
 from regard.serve.schemas.models import ModelList
-from regard.serve.schemas.v1_requests import SEARCH_SETTINGS, TokenizeRequest, TranslateRequest
+from regard.serve.schemas.v1_requests import SEARCH_SETTINGS, TermRequest, TokenizeRequest, TranslateRequest
 from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent, TokenizeResponse, TranslateResponse
+
+_LONG_TEXT = 2_000  # characters
 
 
 def router(dispatcher: Dispatcher) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["v1"], route_class=limited_route(dispatcher.limits), responses=ERRORS)
-    started = int(time.time())
 
-    @routes.get("/models")
+    @routes.get("/models", responses=MODEL_LIST_ERRORS)
     async def models() -> ModelList:
         """List the models, for the page and for OpenAI's clients."""
-        return ModelList.of(list(dispatcher.registry), started)
+        return ModelList.of(list(dispatcher.registry), dispatcher.registry.opened)
 
     @routes.post("/tokenize")
     async def tokenize(body: TokenizeRequest) -> TokenizeResponse:
@@ -40,24 +44,38 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         response_model=TranslateResponse,
         responses=event_stream("said, done or failed", ProgressEvent, TranslateResponse, FailedEvent),
     )
-    async def translate(body: TranslateRequest, request: Request) -> TranslateResponse | StreamingResponse:
+    async def translate(body: TranslateRequest, request: Request) -> Response:
         """Translate a text. With `stream`, events `said` follow the search; `done` has the response."""
         served = dispatcher.find_kind(body.model, Translator)
         config = _decode_config(body, served.pipeline.decode_config)
-        dispatcher.check_translation(served, body.text, whole=bool(body.prefix) or config.n_best > 1)
-        dispatcher.check_prefix(served, body.prefix)
+        if body.prefix:
+            dispatcher.check_text(served, dispatcher.tagged(served, body.text, body.to))
+            dispatcher.check_prefix(served, body.prefix)
+        else:
+            await dispatcher.check_translations(served, [body.text], body.to)
+        glossary = _glossary(body.glossary)
         begin = time.perf_counter()
 
         def make_job(report: Report | None = None) -> TranslationJob:
-            return TranslationJob(served, body.text, config, body.prefix, report is None, body.as_written, report)
+            return TranslationJob(
+                served, body.text, config, body.prefix, report is None, body.as_written, report, body.to, glossary
+            )
 
-        def respond(translation: Translation) -> TranslateResponse:
-            return TranslateResponse.of(served, translation, time.perf_counter() - begin)
+        async def respond(translation: Translation) -> str:
+            """Return the response as JSON. That of a long text takes a while, so a worker makes it."""
+
+            def dump(queued: QueuedJob | None = None) -> str:
+                return TranslateResponse.of(served, translation, time.perf_counter() - begin).model_dump_json()
+
+            if len(body.text) <= _LONG_TEXT:
+                return dump()
+            [content] = await dispatcher.run(request, [FunctionJob(dump, "export")])
+            return content
 
         if body.stream:
             return StreamingResponse(_events(dispatcher, make_job, respond), media_type="text/event-stream")
         [translation] = await dispatcher.run(request, [make_job()])
-        return respond(translation)
+        return Response(await respond(translation), media_type="application/json")
 
     return routes
 
@@ -69,18 +87,32 @@ def _decode_config(body: TranslateRequest, default: DecodeConfig) -> DecodeConfi
     return DecodeConfig.parse({**default.model_dump(), **options}, where="translate")
 
 
+def _glossary(terms: Sequence[TermRequest]) -> Glossary | None:
+    """Return the glossary of a request; refuse a term that cannot be one."""
+    try:
+        return Glossary(tuple(GlossaryTerm.parse(term.source, term.target) for term in terms)) if terms else None
+    except UserError:  # its message repeats the term
+        raise ApiError(422, "Invalid request", "a term of the glossary has no letter or digit, or no target") from None
+
+
 async def _events(
     dispatcher: Dispatcher,
     make_job: Callable[[Report], TranslationJob],
-    respond: Callable[[Translation], TranslateResponse],
+    respond: Callable[[Translation], Awaitable[str]],
 ) -> AsyncIterator[str]:
-    async for event in dispatcher.stream(make_job):
+    async for event in dispatcher.stream(make_job, only_latest=True):
         match event:
             case JobUpdate(text):
                 yield ProgressEvent(text=text).as_event("said")
             case JobDone(translation):
-                yield respond(translation).as_event("done")
+                try:
+                    yield f"event: done\ndata: {await respond(translation)}\n\n"
+                except (QueueFull, JobTimeout) as error:
+                    yield _failed(error)
             case JobFailed(error):
-                problem = as_api_error(error)
-                failed = FailedEvent(title=problem.title, status=problem.status, detail=problem.detail)
-                yield failed.as_event("failed")
+                yield _failed(error)
+
+
+def _failed(error: BaseException) -> str:
+    problem = as_api_error(error)
+    return FailedEvent(title=problem.title, status=problem.status, detail=problem.detail).as_event("failed")

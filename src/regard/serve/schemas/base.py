@@ -32,17 +32,6 @@ class ResponseBody(BaseModel):
         return (f"event: {name}\n" if name else "") + f"data: {self.model_dump_json()}\n\n"
 
 
-class ProblemDetails(ResponseBody):
-    """Any error, as application/problem+json (RFC 9457)."""
-
-    type: Literal["about:blank"] = "about:blank"
-    title: str
-    status: int
-    detail: str
-    error: str
-    """The detail again: LibreTranslate's clients read `error`, OpenAI's `error.message` or a string there"""
-
-
 @dataclass(frozen=True)
 class LimitedBy:
     """Marks the type of a field that is bounded by one of the server's limits, which `apply_limits` fills in."""
@@ -57,6 +46,7 @@ class LimitedBy:
 
 LimitedText = Annotated[str, LimitedBy("chars", MaxLen)]
 LimitedLength = Annotated[int, LimitedBy("tokens", Le), Field(ge=1)]
+LanguageCode = Annotated[str, Field(min_length=1, max_length=64)]
 ModelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
 

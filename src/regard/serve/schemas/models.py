@@ -33,6 +33,9 @@ class ModelInfo(ResponseBody):
     kind: Architecture
     task: ModelTask
     languages: list[str]
+    """Of a translator with several directions, the pair of the first"""
+    targets: list[str]
+    """The target languages that `to` chooses among; empty if there is no choice"""
     parameters: int
     d_model: int
     vocab: int
@@ -53,6 +56,7 @@ class ModelInfo(ResponseBody):
                 "kind": served.architecture,
                 "task": "writer" if pipeline.noun == "generator" else pipeline.noun,
                 "languages": list(served.languages),
+                "targets": served.targets,
                 "parameters": served.n_parameters,
                 "d_model": pipeline.traced_model.d_model,
                 "vocab": pipeline.tgt_tokenizer.size,
@@ -83,7 +87,7 @@ class ModelList(ResponseBody):
     @classmethod
     def of(cls, models: Sequence[ServedModel[Pipeline]], created: int) -> "ModelList":
         return cls(
-            data=[OpenAIModel(id=served.name, created=created) for served in models],
+            data=[OpenAIModel(id=name, created=created) for served in models for name in served.names],
             models=[ModelInfo.of(served) for served in models],
             examples={served.name: list(served.examples) for served in models},
         )

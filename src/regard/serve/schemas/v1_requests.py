@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from annotated_types import Le, Lt, MaxLen
 from pydantic import Field
 
-from regard.serve.schemas.base import LimitedBy, LimitedLength, LimitedText, ModelName, RequestBody
+from regard.serve.schemas.base import LanguageCode, LimitedBy, LimitedLength, LimitedText, ModelName, RequestBody
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 TokenIds = Annotated[list[TokenId], LimitedBy("tokens", MaxLen)]
 SmallIndex = Annotated[int, Field(ge=0, lt=1_000)]
 BeamWidth = Annotated[int, LimitedBy("beam", Le), Field(ge=1)]
+LimitedTerm = Annotated[str, LimitedBy("term_chars", MaxLen)]
 HiddenPositions = Annotated[list[SmallIndex], LimitedBy("tokens", MaxLen)]
 HeadName = Annotated[str, Field(pattern=r"^(encoder|decoder|cross)\.[0-9]{1,3}\.[0-9]{1,3}$")]
 HeadNames = Annotated[list[HeadName], Field(max_length=256)]
@@ -30,9 +31,19 @@ class DecodeRequest(RequestBody):
 
     model: ModelName | None = None
     text: LimitedText
+    to: LanguageCode | None = None
+    """Target language, for a model with several"""
     beam: BeamWidth | None = None
     max_len: LimitedLength | None = None
     length_penalty: Annotated[float, Field(ge=0.0, le=5.0)] | None = None
+
+
+class TermRequest(RequestBody):
+    """A term of a glossary."""
+
+    source: LimitedTerm
+    target: LimitedTerm
+    """Several accepted targets are separated by |"""
 
 
 class TranslateRequest(DecodeRequest):
@@ -40,6 +51,8 @@ class TranslateRequest(DecodeRequest):
     prefix: LimitedText = ""
     as_written: bool = False
     """Whether to leave case and punctuation that the model has not seen in training as they are"""
+    glossary: Annotated[list[TermRequest], LimitedBy("terms", MaxLen)] = Field([])
+    """How to translate terms of the text"""
     stream: bool = False
 
 
@@ -48,6 +61,8 @@ class InspectRequest(RequestBody):
 
     model: ModelName | None = None
     text: LimitedText = ""
+    to: LanguageCode | None = None
+    """Target language, for a translator with several"""
     pixels: PixelString | None = None
     """For a captioner: base64 of the image's bytes, row by row, each pixel as red, green and blue"""
     prefix: TokenIds = Field([])

@@ -12,7 +12,7 @@ from regard.nn.attention import MultiHeadAttention
 from regard.pipelines.base import Pipeline
 from regard.pipelines.translation import Candidate, Translation
 from regard.search.protocols import Hypothesis
-from regard.search.sampling import filter_probabilities
+from regard.search.sampling import SamplingConfig, filter_probabilities
 from regard.search.search_tree import Node
 from regard.serve.inspect import TraceResult
 from regard.serve.registry import ServedModel
@@ -119,14 +119,15 @@ class SentenceInfo(ResponseBody):
 
     source: str
     read: str
-    """The sentence as the model reads it: with case and punctuation that it has seen in training"""
+    """The sentence as the model reads it: with the tag of the target language, if it needs one, and with case and
+    punctuation that it has seen in training"""
     text: str
 
     @classmethod
     def list_of(cls, translation: Translation) -> "list[SentenceInfo]":
         """Return the sentences of a translation; those without words are left out."""
         return [
-            cls(source=part.source, read=part.fitted.text, text=part.text)
+            cls(source=part.source, read=part.fitted.tagged_text, text=part.text)
             for part in translation.sentences or (translation,)
             if part.fitted is not None
         ]
@@ -141,6 +142,8 @@ class TranslateResponse(ResponseBody):
     sentences: list[SentenceInfo]
     unknown: list[str]
     """Words of the source that never occurred in training"""
+    unmet_terms: list[str]
+    """Source terms of the request's glossary that are in the text, but not as often in the translation"""
     hypotheses: list[CandidateInfo]
     ms: float
 
@@ -150,7 +153,7 @@ class TranslateResponse(ResponseBody):
         source, pieces = list[TokenInfo](), list[PieceInfo]()
         for sentence, n_source, n_target in translation.placed_sentences():
             fitted = sentence.fitted or FittedText("")
-            for token in TokenInfo.encode(tokenizer, tokenizer.encode([fitted.text])[0]):
+            for token in TokenInfo.encode(tokenizer, tokenizer.encode([fitted.tagged_text])[0]):
                 word = token.word if token.word < 0 else n_source + fitted.source_word(token.word)
                 source.append(token.model_copy(update={"word": word}))
             pieces += PieceInfo.list_of(sentence.tokens, n_target + fitted.n_before)
@@ -161,6 +164,7 @@ class TranslateResponse(ResponseBody):
             source=source,
             sentences=SentenceInfo.list_of(translation),
             unknown=list(translation.unknown),
+            unmet_terms=[term.source for term in translation.unmet_terms],
             hypotheses=[CandidateInfo.of(translation.hypotheses[0], pieces), *others],
             ms=1000 * seconds,
         )
@@ -346,7 +350,8 @@ class NextTokensResponse(ResponseBody):
     def of(cls, tokenizer: Tokenizer, log_probs: torch.Tensor, request: NextTokensRequest) -> "NextTokensResponse":
         """log_probs [V]; temperature, top_k and top_p of the request are applied."""
         scaled = (log_probs / request.temperature).log_softmax(-1)
-        kept = filter_probabilities(log_probs[None], request.temperature, request.top_k, request.top_p)[0] > 0
+        config = SamplingConfig(temperature=request.temperature, top_k=request.top_k, top_p=request.top_p)
+        kept = filter_probabilities(log_probs[None], config)[0] > 0
         top = scaled.topk(min(request.k, len(scaled)))
         p = scaled.exp()
         tokens = [

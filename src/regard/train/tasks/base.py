@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from regard.data.arrow_tables import data_files
 from regard.data.batch_order import Batches
+from regard.data.mixture import Mixture
 from regard.errors import UserError
 from regard.evaluate.validation import Validator
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -21,7 +22,7 @@ from regard.train.log import RunLog
 from regard.train.recipe import Recipe
 
 T = TypeVar("T")
-_TOKENIZER_TEXTS = 1_000_000  # a tokenizer is trained on at most this many texts; more do not change it noticeably
+TOKENIZER_TEXTS = 1_000_000  # a tokenizer is trained on at most this many texts; more do not change it noticeably
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,16 @@ class TrainingFiles:
     """The two sides of a JSONL, if given"""
     alignments: Path | None = None
     """Word alignments of the training pairs, one line per pair"""
+    mixture: Mixture | None = None
+    """Several corpora, instead of `train`"""
 
     def __post_init__(self) -> None:
         for path in (*self.train, *(self.valid or ())):
             data_files(path)
+        for config in self.mixture.used if self.mixture else ():
+            config.corpus()  # which checks its files
+            for path in config.valid:
+                data_files(path)
         if self.alignments:
             check_input_file(self.alignments)
 
@@ -124,9 +131,9 @@ def check_resampling(recipe: Recipe) -> None:
 def sample_texts(items: Iterable[T], seed: int) -> list[T]:
     """Return a uniform random sample of a million items (reservoir sampling), or all if there are fewer."""
     generator, remaining = Random(seed), iter(items)
-    reservoir = list(islice(remaining, _TOKENIZER_TEXTS))
-    for i, item in enumerate(remaining, start=_TOKENIZER_TEXTS):
-        if (place := generator.randrange(i + 1)) < _TOKENIZER_TEXTS:
+    reservoir = list(islice(remaining, TOKENIZER_TEXTS))
+    for i, item in enumerate(remaining, start=TOKENIZER_TEXTS):
+        if (place := generator.randrange(i + 1)) < TOKENIZER_TEXTS:
             reservoir[place] = item
     return reservoir
 

@@ -14,7 +14,8 @@ from regard.evaluate.classification import label_scores
 from regard.evaluate.validation import Validation, ValidConfig, fingerprint_rows, mean_loss
 from regard.models import Model
 from regard.pipelines.classifier import Classifier
-from regard.text.tokenizer import ListTokenizer, TokenizerPair, train_tokenizer
+from regard.text.list_tokenizer import ListTokenizer
+from regard.text.tokenizer import TokenizerPair, train_tokenizer
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
 from regard.train.tasks.base import TaskData, check_model, check_resampling
@@ -42,7 +43,7 @@ class ClassificationTask(PairTask):
         recipe = self.recipe
         split = self.split(tokenizers, log)
         batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, collate=collate_labels)
-        return TaskData(batches, LabelValidator(split, self.valid_texts(split), tokenizers, recipe.valid))
+        return TaskData(batches, LabelValidator(split, self.valid_texts(split)[""], tokenizers, recipe.valid))
 
 
 def label_tokenizer(labels: Sequence[str]) -> ListTokenizer:

@@ -1,24 +1,29 @@
 """What the tasks on pairs of texts share: reading a parallel corpus and splitting it."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import islice, pairwise
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.corpus_report import CorpusReport
+from regard.data.joined_corpus import join_corpora
 from regard.data.leakage import Leakage, find_leakage, find_leakage_within
-from regard.data.pair_rules import FilterConfig
+from regard.data.mixture import Mixture
+from regard.data.mixture_order import MixtureOrder
 from regard.data.pair_store import PairStore, open_store
-from regard.data.parallel_corpus import Corpus, ParsedCorpus, SentencePair, no_usable_pair
+from regard.data.parallel_corpus import Corpus, CorpusPart, ParsedCorpus, SentencePair, no_usable_pair
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
-from regard.train.tasks.base import Task, sample_texts
+from regard.train.tasks.base import TOKENIZER_TEXTS, Task, sample_texts
 
 _MAX_HELD_OUT = 1_000
+_PAIRS_PER_HELD_OUT = 20
 
 
 @dataclass(frozen=True)
@@ -30,66 +35,177 @@ class PairSplit:
     valid: PairStore
     valid_rows: NDArray[np.int64]
 
+    def train_rows_of(self, part: CorpusPart) -> NDArray[np.int64]:
+        """Return the training rows of a part of the corpus."""
+        of_part = self.train.part_rows(part)
+        return self.train_rows[slice(*np.searchsorted(self.train_rows, [of_part.start, of_part.stop]).tolist())]
+
 
 class PairTask(Task):
     """A task on pairs of texts."""
 
+    @property
+    def mixture(self) -> Mixture:
+        return self.files.mixture or Mixture.of_files(self.files.train)
+
     @cached_property
     def train_corpus(self) -> ParsedCorpus:
-        return self._read(self.files.train, self.recipe.data if self.recipe.task == "translate" else None)
+        filter_ = self.recipe.data if self.recipe.task == "translate" else None
+        return join_corpora(
+            [
+                (config.name, self._read(config.corpus(filter_, self.files.languages)), self.mixture.prefix(config))
+                for config in self.mixture.used
+            ]
+        )
 
     @cached_property
     def valid_corpus(self) -> ParsedCorpus:
-        return self.train_corpus if self.files.valid is None else self._read(self.files.valid)
+        if self.files.valid is not None:
+            return self._read(Corpus(self.files.valid, self.files.languages))
+        having = [config for config in self.mixture.used if config.valid]
+        if not having:
+            return self.train_corpus
+        return join_corpora(
+            [
+                (
+                    config.name,
+                    self._read(Corpus(config.valid, config.languages or self.files.languages)),
+                    self.mixture.prefix(config, tagged=False),
+                )
+                for config in having
+            ]
+        )
 
-    def _read(self, paths: tuple[Path, ...], filter_: FilterConfig | None = None) -> ParsedCorpus:
-        corpus = Corpus(paths, self.files.languages, filter=filter_)
+    @property
+    def _holds_out(self) -> bool:
+        """Whether the validation pairs are some of the training pairs"""
+        return self.valid_corpus is self.train_corpus
+
+    def _read(self, corpus: Corpus) -> ParsedCorpus:
         return self.resources.enter_context(closing(corpus.read()))
 
     def check_size(self) -> None:
         """Raise a UserError if there are no pairs, or too few to hold some out for validation."""
         self.train_corpus.check_not_empty()
         self.valid_corpus.check_not_empty()
-        if self.files.valid is None:
-            _held_out(len(self.train_corpus), self.train_corpus.report)
+        if self._holds_out:
+            held_out_count(len(self.train_corpus), self.train_corpus.report)
 
     def sample_pairs(self) -> tuple[list[str], list[str]]:
-        """Return the sources and the targets of a sample of the training pairs, to train tokenizers on."""
-        self.train_corpus.check_not_empty()
-        pairs = sample_texts(self.train_corpus, self.recipe.train.seed)
+        """Return the sources and the targets of a sample of the training pairs, to train tokenizers on.
+
+        Each corpus has its share of the sample.
+        """
+        corpus, seed = self.train_corpus, self.recipe.train.seed
+        corpus.check_not_empty()
+        if self.mixture.follows_sizes:
+            pairs = sample_texts(corpus, seed)
+        else:
+            rows = {part.name: np.arange(part.start, part.stop) for part in corpus.parts}
+            sample = MixtureOrder.plan(self.mixture, rows, seed).sample(min(TOKENIZER_TEXTS, len(corpus)))
+            copies = np.bincount(sample, minlength=len(corpus))
+            pairs = [pair for pair, n in zip(corpus, copies, strict=True) for _ in range(n)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
     def split(self, tokenizers: TokenizerPair, log: RunLog) -> PairSplit:
-        """Tokenise the corpora; without validation files hold out 5 % of the training pairs, at most 1,000."""
+        """Tokenise the corpora; without validation files hold out 5 % of the training pairs, at most 1,000.
+
+        Of several directions, each has its part of the validation pairs.
+        """
         store = self._tokenise(self.train_corpus, tokenizers, "training data", log)
-        if self.files.valid is not None:
+        if not self._holds_out:
             valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
             _warn(find_leakage(self.valid_corpus, self.train_corpus), log)
             return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
-        shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(len(store))
-        n_valid = _held_out(len(store), store.report)
-        log.info(f"validation data: {n_valid:,} pairs held out of the training data")
-        train_rows, valid_rows = np.sort(shuffled[n_valid:]), np.sort(shuffled[:n_valid])
+        directions = self._parts_by_direction(self.train_corpus).values()
+        held_out = [self._hold_out(store, parts, len(directions)) for parts in directions]
+        valid_rows = np.sort(np.concatenate(held_out))
+        log.info(f"validation data: {len(valid_rows):,} pairs held out of the training data")
+        train_rows = np.delete(np.arange(len(store)), valid_rows)
         _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows]), log)
         return PairSplit(store, train_rows, store, valid_rows)
 
-    def valid_texts(self, split: PairSplit, n: int | None = None) -> list[SentencePair]:
-        """Return the texts of the first n validation rows; decoded ids need not be equal to them."""
-        return [self.valid_corpus[i] for i in split.valid.numbers[split.valid_rows[:n]].tolist()]
+    def _parts_by_direction(self, corpus: ParsedCorpus) -> dict[str, list[CorpusPart]]:
+        """Return the parts of a corpus by the name of their direction; "" if there is only one."""
+        directions = {config.name: self.mixture.direction(config) for config in self.mixture.used}
+        groups: dict[str, list[CorpusPart]] = {}
+        for part in corpus.parts:
+            direction = directions.get(part.name)
+            groups.setdefault(direction.name if direction else "", []).append(part)
+        return groups
+
+    def _hold_out(self, store: PairStore, parts: list[CorpusPart], n_directions: int) -> NDArray[np.int64]:
+        """Return the validation rows of a direction: of parts without tags of their own, if these are large enough."""
+        all_rows = np.arange(len(store))
+        tagged = {config.name for config in self.mixture.used if config.tag}
+        untagged = [part for part in parts if part.name not in tagged]
+        if sum(len(all_rows[store.part_rows(part)]) for part in untagged) >= _PAIRS_PER_HELD_OUT:
+            parts = untagged
+        rows = np.concatenate([all_rows[store.part_rows(part)] for part in parts])
+        shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(rows)
+        return shuffled[: held_out_count(len(rows), store.report, _MAX_HELD_OUT // n_directions)]
+
+    def mixture_order(self, split: PairSplit, log: RunLog) -> MixtureOrder | None:
+        """Return which training rows each epoch has; None: all of them, as they are."""
+        for line in self.mixture.notes:
+            log.info(line)
+        for config in self.mixture.corpora:
+            if config not in self.mixture.used:
+                log.info(f"{config.name}: not used, as it has no share")
+        if not self.mixture.fingerprint:
+            return None
+        rows = {part.name: split.train_rows_of(part) for part in self.train_corpus.parts}
+        order = MixtureOrder.plan(self.mixture, rows, self.recipe.train.seed)
+        for line in (*order.describe(), *self._unreached(order, split.train)) if len(rows) > 1 else ():
+            log.info(line)
+        return order
+
+    def _unreached(self, order: MixtureOrder, store: PairStore) -> Iterator[str]:
+        """Yield a warning if training ends before the last stage, as far as the lengths of the pairs tell."""
+        recipe, lengths = self.recipe, np.maximum(*store.lengths()) + 1
+        tokens = [float(lengths[rows].mean()) for rows in order.rows]
+        updates = 0.0
+        for stage, following in pairwise(order.stages):
+            of_epoch = sum(float(n) * mean for n, mean in zip(stage.amounts, tokens, strict=True))
+            updates += (stage.epochs or 0) * of_epoch / (recipe.batch.tokens * recipe.train.accumulate)
+            if updates > recipe.train.steps:
+                yield (
+                    f"warning: {following.name} would begin after more than {floor(updates):,} updates, but training "
+                    f"ends after {recipe.train.steps:,}; raise train.steps"
+                )
+                return
+
+    def valid_texts(self, split: PairSplit, n: int | None = None) -> dict[str, list[SentencePair]]:
+        """Return the texts of the first validation rows of each direction, n in all, with their tags.
+
+        Decoded ids need not be equal to them.
+        """
+        groups = self._parts_by_direction(self.valid_corpus)
+        most = None if n is None else max(1, n // len(groups))
+        return {name: list(islice(self._texts(split, parts), most)) for name, parts in groups.items()}
+
+    def _texts(self, split: PairSplit, parts: list[CorpusPart]) -> Iterator[SentencePair]:
+        """Yield the validation texts of some parts of the corpus."""
+        for part in parts:
+            rows = np.intersect1d(np.arange(len(split.valid))[split.valid.part_rows(part)], split.valid_rows)
+            for number in split.valid.numbers[rows].tolist():
+                source, target = self.valid_corpus[number]
+                yield part.prefix + source, target
 
     def _tokenise(self, corpus: ParsedCorpus, tokenizers: TokenizerPair, name: str, log: RunLog) -> PairStore:
         store = open_store(corpus, tokenizers, self.recipe.batch.max_tokens, warn=log.info)
-        for line in store.report.describe(name):
-            log.info(line)
-        if not len(store):
-            raise no_usable_pair(corpus.name, store.report)
+        for part, report in zip(corpus.parts, store.reports, strict=True):
+            for line in report.describe(name if len(corpus.parts) == 1 else f"{name} {part.name}"):
+                log.info(line)
+            if not report.used:
+                raise no_usable_pair(part.name, report)
         return store
 
 
-def _held_out(pairs: int, report: CorpusReport) -> int:
+def held_out_count(pairs: int, report: CorpusReport, most: int = _MAX_HELD_OUT) -> int:
     """Return how many pairs of the training data are held out for validation."""
-    if held_out := min(_MAX_HELD_OUT, pairs // 20):
-        return held_out
+    if count := min(most, pairs // _PAIRS_PER_HELD_OUT):
+        return count
     why = "; ".join(report.describe("training data"))
     raise UserError(f"{pairs} pairs are too few to hold some out for validation; give --valid files ({why})")
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,14 @@ import torch
 
 from regard.data.batch import Batch, collate
 from regard.data.batch_order import PairBatches, plan
+from regard.data.epoch_pairs import Resample
+from regard.data.mixture_order import MixtureOrder
+from regard.data.modified_pairs import PairModifier
+from regard.data.modifiers import Noise
 from regard.data.pair_store import PairStore
-from regard.data.resampled_pairs import Resample
+from regard.data.term_annotator import TermAnnotator, frequent_words
 from regard.data.word_alignments import AlignmentGuide
+from regard.errors import UserError
 from regard.evaluate.validation import GenerationValidator
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
@@ -21,10 +28,11 @@ from regard.text.bpe_dropout import BpeDropout
 from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.unigram_sampling import UnigramSampler
+from regard.text.vocab import UNK
 from regard.train.log import RunLog
 from regard.train.recipe import Recipe
 from regard.train.tasks.base import TaskData, check_model, check_resampling
-from regard.train.tasks.pairs import PairTask
+from regard.train.tasks.pairs import PairSplit, PairTask
 
 
 class TranslationTask(PairTask):
@@ -48,24 +56,67 @@ class TranslationTask(PairTask):
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         recipe = self.recipe
         split = self.split(tokenizers, log)
-        resample = resampling(tokenizers, recipe.tokenizer)
         guide = None
         if self.files.alignments:
             guide = AlignmentGuide.open(self.files.alignments, self.train_corpus, split.train.numbers, tokenizers)
-        batches = PairBatches(split.train, split.train_rows, recipe.batch, recipe.train.seed, resample, guide=guide)
-        validator = TranslationValidator(
+        order = self.mixture_order(split, log)
+        modify = self._modifier(split, order, tokenizers) if order else self._annotator(guide, tokenizers)
+        batches = PairBatches(
+            split.train,
+            split.train_rows,
+            recipe.batch,
+            recipe.train.seed,
+            resampling(tokenizers, recipe.tokenizer),
+            guide=guide,
+            order=order,
+            modify=modify,
+        )
+        return TaskData(batches, self._validator(split, tokenizers))
+
+    def _validator(self, split: PairSplit, tokenizers: TokenizerPair) -> "TranslationValidator":
+        """Return the validator. Of several directions, it translates the first text of each, then the second."""
+        recipe = self.recipe
+        groups = self.valid_texts(split, recipe.valid.sentences)
+        named = [[(name, pair) for pair in pairs] for name, pairs in groups.items()]
+        texts = [text for row in zip_longest(*named) for text in row if text is not None]
+        return TranslationValidator(
             split.valid_rows,
-            self.valid_texts(split, recipe.valid.sentences),
+            [pair for _, pair in texts],
             tokenizers,
             recipe.valid,
             recipe.decode,
             split.valid,
             recipe.batch.tokens,
+            directions=[name for name, _ in texts] if len(groups) > 1 else (),
         )
-        return TaskData(batches, validator)
+
+    def _modifier(self, split: PairSplit, order: MixtureOrder, tokenizers: TokenizerPair) -> PairModifier | None:
+        """Return what changes texts in each epoch; None: nothing."""
+        modifiers = [modifier for stage in order.stages for modifier in stage.modifiers]
+        if not modifiers:
+            return None
+        if any(isinstance(modifier, Noise) for modifier in modifiers):
+            _check_noise(tokenizers)
+        parts = self.train_corpus.parts
+        starts = np.searchsorted(split.train.numbers, [part.start for part in parts])
+        prefixes = tuple(part.prefix for part in parts)
+        return PairModifier(order.modifiers, tokenizers, self.recipe.batch.max_tokens, starts, prefixes, order.seed)
+
+    def _annotator(self, guide: AlignmentGuide | None, tokenizers: TokenizerPair) -> PairModifier | None:
+        """Return what annotates terms in each epoch; None: nothing."""
+        config = self.recipe.glossary
+        if guide is None or not config.share:
+            return None
+        annotator = TermAnnotator(config, guide.links, guide.ends, frequent_words(self._words))
+        max_tokens, seed = self.recipe.batch.max_tokens, self.recipe.train.seed
+        return PairModifier(lambda epoch: [annotator], tokenizers, max_tokens, np.zeros(1, np.int64), ("",), seed)
+
+    @cached_property
+    def _words(self) -> SeenWords:
+        return SeenWords.count(source for source, _ in self.train_corpus)
 
     def count_words(self) -> SeenWords:
-        return SeenWords.count(source for source, _ in self.train_corpus)
+        return self._words
 
 
 @dataclass(frozen=True)
@@ -85,6 +136,12 @@ class TranslationValidator(GenerationValidator):
         assert not isinstance(model, EncoderOnly)
         translator = Translator(model, self.tokenizers, config, device)
         return (translation.text for translation in translator.stream(src for src, _ in self.texts))
+
+
+def _check_noise(tokenizers: TokenizerPair) -> None:
+    """Raise a UserError if a tokenizer does not know every character, and noise would be unknown tokens."""
+    if any(UNK in tokenizer.encode(["ღ 가"])[0] for tokenizer in (tokenizers.src, tokenizers.tgt)):
+        raise UserError("modifier Noise needs a tokenizer that knows every character: tokenizer.byte_fallback=true")
 
 
 def resampling(tokenizers: TokenizerPair, config: TokenizerConfig) -> tuple[Resample, Resample] | None:

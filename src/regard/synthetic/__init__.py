@@ -1,0 +1,1 @@
+"""Synthetic training data: back-translation, rounds of it, and sequence-level distillation."""
