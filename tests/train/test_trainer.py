@@ -19,7 +19,8 @@ from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
 from regard.train.progress import Progress
-from regard.train.trainer import TrainConfig, Trainer
+from regard.train.train_config import TrainConfig
+from regard.train.trainer import Trainer
 from tests.conftest import tiny_model
 
 
