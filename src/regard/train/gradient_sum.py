@@ -19,7 +19,7 @@ class GradientSum:
         self.ranks = ranks
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
         first, sizes = self.parameters[0], [parameter.numel() for parameter in self.parameters]
-        self._buffer = torch.zeros(sum(sizes) + len(sizes) + 1, dtype=torch.float32, device=first.device)
+        self._buffer = torch.zeros(sum(sizes) + len(sizes) + 1, dtype=first.dtype, device=first.device)
         *views, self._is_present, self._nll = self._buffer.split([*sizes, len(sizes), 1])
         self._views = [view.view_as(p) for view, p in zip(views, self.parameters, strict=True)]
 
@@ -30,7 +30,7 @@ class GradientSum:
         A parameter that has no gradient on any rank stays without one.
         """
         present = [p.grad is not None for p in self.parameters]
-        self._is_present.copy_(torch.tensor(present, dtype=torch.float32))
+        self._is_present.copy_(torch.tensor(present))
         self._nll.copy_(nll)
         for view, is_present in zip(self._views, present, strict=True):
             if not is_present:
@@ -48,4 +48,5 @@ class GradientSum:
 
 def _copy(pairs: Sequence[tuple[Tensor | None, Tensor | None]]) -> None:
     present = [(to, source) for to, source in pairs if to is not None and source is not None]
-    torch._foreach_copy_([to for to, _ in present], [source for _, source in present])
+    if present:  # a rank without a part of the batch has no gradients
+        torch._foreach_copy_([to for to, _ in present], [source for _, source in present])

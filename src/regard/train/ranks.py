@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ _BACKENDS = "cpu:gloo,cuda:nccl"
 _TIMEOUT = timedelta(minutes=10)  # of one exchange; a process that has ended is noticed at once
 _POLL = 0.05  # seconds between two looks at what the first rank has done
 _FAILED = b"failed"
+_CONNECTION = re.compile(r"gloo|nccl|connection|socket|broken pipe|timed? ?out", re.IGNORECASE)
+"""In the messages of errors that mean that another process cannot be reached"""
 
 
 class OtherRankFailed(UserError):
@@ -144,7 +147,8 @@ def join_ranks(device: torch.device) -> Iterator[Ranks]:
         backend = _BACKENDS if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=_TIMEOUT)
     ranks = Ranks(rank, size, PrefixStore("run", store))
-    yield ranks
+    with _connection():
+        yield ranks
     ranks.wait()  # the first rank has the store, so it must not be gone while others still read
     dist.destroy_process_group()
 
@@ -155,7 +159,7 @@ def _connection() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if isinstance(error, torch.OutOfMemoryError):
+        if not isinstance(error, dist.DistError) and not _CONNECTION.search(str(error)):
             raise
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = str(error).strip().splitlines()[0].partition(" This is typically")[0]
         raise OtherRankFailed(f"lost the connection to the other ranks ({reason[:200]})") from error

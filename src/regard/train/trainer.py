@@ -71,7 +71,7 @@ class Trainer:
     def train(self, progress: Progress) -> Progress:
         """Train from `progress` to the end. On a signal, save a checkpoint and raise Stopped."""
         config = self.config
-        progress = self._with_parts(progress)
+        progress = self.with_parts(progress)
         self.trained.train()
         with (
             closing(self.batches.stream(StreamPosition(progress.epoch, progress.batch))) as stream,
@@ -106,7 +106,7 @@ class Trainer:
         signal, save_due = self.ranks.largest(stop.signal_number or 0, self._save_due(progress))
         return int(signal), bool(save_due)
 
-    def _with_parts(self, progress: Progress) -> Progress:
+    def with_parts(self, progress: Progress) -> Progress:
         """Return the progress with as many parts per batch as the recipe says, and equally many for each rank."""
         wanted = max(progress.parts, self.config.parts) if progress.step == 0 else progress.parts
         parts = math.lcm(wanted, self.ranks.size)
@@ -179,7 +179,7 @@ class Trainer:
             if self.ema:
                 self.ema.swap()
 
-    def _gather(self) -> None:
+    def gather(self) -> None:
         """Give `model` the weights of the model that is updated; all ranks must call this."""
         if self.trained is not self.model:
             gather_weights(self.trained, self.model)
@@ -309,7 +309,7 @@ class Trainer:
         """Validate on the first rank; the others wait for the result."""
         self.log.doing(f"validation of step {progress.step:,}")
         with self._averaged():
-            self._gather()
+            self.gather()
         result = self.ranks.from_first(lambda: self._try_to_validate(progress, stop))
         if isinstance(result, int):  # the resumed run starts with this validation
             self._save_and_stop(progress, result)
@@ -333,7 +333,7 @@ class Trainer:
 
     def _save(self, progress: Progress) -> None:
         self._check_divergence(progress)
-        self._gather()
+        self.gather()
         tensors = {WEIGHTS + name: tensor for name, tensor in trained_weights(self.model).items()}
         tensors |= {f"adam.{name}": tensor for name, tensor in self.optimizer.state().items()}
         if self.ema:
