@@ -139,7 +139,7 @@ def _lead(run: Run, ranks: Ranks) -> TrainingResult:
                 log.info("the run keeps the recipe and the time that it began with; --minutes has no effect")
             try:
                 with get_task(run.recipe.task)(run.files) as task:
-                    run = _choose_recipe(run, task, log, start)
+                    run = _choose_recipe(run, task, log, start, ranks.size)
                     tokenizers, data, words = _load_data(run, task, log)
                 ranks.from_first(lambda: None)  # the other ranks can load the data too
                 trainer, parent = _make_trainer(run, data, tokenizers, log, ranks, lock)
@@ -209,7 +209,7 @@ def _with_saved_recipe(run: Run) -> Run:
     return replace(run, recipe=Recipe.parse(tree, where=str(path)), auto=None)
 
 
-def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
+def _choose_recipe(run: Run, task: Task, log: RunLog, start: float, ranks: int) -> Run:
     """Choose the recipe of a run with `auto` by its training data; write the recipe of any run to its folder."""
     if run.auto is not None:
         assert isinstance(task, PairTask)
@@ -218,7 +218,7 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
         facts = measure_corpus(task.train_corpus)
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)
-        plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions)
+        plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions, ranks)
         for line in describe_plan(plan, device, run.auto.user_options()):
             log.info(line)
         recipe = run.auto.load(plan.options())
