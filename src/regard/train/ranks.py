@@ -113,6 +113,11 @@ def started_by_torchrun() -> bool:
     return all(name in os.environ for name in _VARIABLES)
 
 
+def speaks() -> bool:
+    """Whether this process prints what all ranks would print."""
+    return not started_by_torchrun() or os.environ["RANK"] == "0"
+
+
 def torchrun_id() -> str | None:
     """Return the identity of the torchrun job that this process belongs to; its restarts have the same."""
     identity = os.environ.get("TORCHELASTIC_RUN_ID", "none")

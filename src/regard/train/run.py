@@ -370,6 +370,8 @@ def _make_trainer(
             log.info(warning)
     where = device if ranks.size == 1 else f"{ranks.size} ranks of kind {device.type}"
     log.info(f"model: {recipe.model.kind}, {_count_parameters(model)}, on {where}")
+    if recipe.train.shard and device.type == "cuda":
+        log.info("train.shard: CUDA graphs and fused kernels are off")
     return Trainer(model, data.batches, data.validator, checkpoints, log, recipe.train, ranks), parent
 
 
