@@ -11,6 +11,7 @@ SIGTERM did not end with exit code 0.
 import argparse
 import asyncio
 import json
+import os
 import random
 import signal
 import subprocess
@@ -46,7 +47,7 @@ class Phase:
     def __str__(self) -> str:
         times = sorted(self.times)
         p50, p99 = (1000 * times[int(share * (len(times) - 1))] if times else 0 for share in (0.5, 0.99))
-        counts = ", ".join(f"{status}: {n}" for status, n in sorted(self.statuses.items()))
+        counts = ", ".join(f"{n:,} × {status}" for status, n in sorted(self.statuses.items()))
         return (
             f"{self.name:34} {counts:22} lost {self.n_lost}  wrong {self.n_wrong}  "
             f"p50 {p50:.0f} ms  p99 {p99:.0f} ms  longest {1000 * max(times, default=0):.0f} ms"
@@ -54,7 +55,7 @@ class Phase:
 
 
 class Replica:
-    """A `regard serve` process that can be killed and started again on the same port."""
+    """A `regard serve` process on one core that can be killed and started again on the same port."""
 
     def __init__(self, folder: Path, drain_delay: float) -> None:
         self.port = free_port()
@@ -63,7 +64,8 @@ class Replica:
         self.start()
 
     def start(self) -> None:
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
+        one_core = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, env=one_core)
 
     def wait_ready(self) -> None:
         wait_for(f"http://127.0.0.1:{self.port}")
