@@ -44,8 +44,8 @@ def sentences(n: int) -> list[str]:
     return [" ".join(draw.choices(WORDS, k=draw.randint(8, 24))) for _ in range(n)]
 
 
-async def request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> int:
-    """Send one request on an open connection and return the status code.
+async def request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> tuple[int, bytes]:
+    """Send one request on an open connection and return the status code and the content.
 
     Written without a client library, which would take more time than the server.
     """
@@ -56,8 +56,8 @@ async def request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, te
     writer.write(head.encode() + b"\r\n\r\n" + body)
     head_lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     length = next(line for line in head_lines.split("\r\n") if line.startswith("content-length:"))
-    await reader.readexactly(int(length.split(":")[1]))
-    return int(head_lines.split(" ")[1])
+    content = await reader.readexactly(int(length.split(":")[1]))
+    return int(head_lines.split(" ")[1]), content
 
 
 async def measure(clients: int, seconds: float) -> tuple[float, Counter[int], list[float]]:
@@ -70,7 +70,7 @@ async def measure(clients: int, seconds: float) -> tuple[float, Counter[int], li
         reader, writer = await asyncio.open_connection("127.0.0.1", PORT)
         while (sent := time.monotonic()) < start + seconds:
             try:
-                code = await request(reader, writer, draw.choice(texts))
+                code, _ = await request(reader, writer, draw.choice(texts))
             except (asyncio.IncompleteReadError, ConnectionError):
                 code = 0  # the server closed the connection
                 reader, writer = await asyncio.open_connection("127.0.0.1", PORT)

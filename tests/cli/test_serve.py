@@ -5,7 +5,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -21,27 +25,103 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return toy_models(tmp_path_factory.mktemp("models"))
 
 
-def test_it_answers_requests_and_stops_on_sigterm(models: dict[str, Path]) -> None:
-    folders = [str(models["toy"]), f"other={models['rnn']}"]
-    command = [sys.executable, "-m", "regard", "serve", *folders, "--port", "0"]
+@contextmanager
+def serving(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """Run `regard serve` in a process of its own; yield it, the names of its models and its address."""
+    command = [sys.executable, "-m", "regard", "serve", *map(str, arguments), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:
         assert server.stdout is not None
         names, _, address = server.stdout.readline().strip().rpartition(": ")
-        assert names == "toy, other" and address.startswith("http://127.0.0.1:")
-        response = None
-        for _ in range(200):
-            try:
-                response = httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"})
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
-        assert response is not None and response.status_code == 200
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(15) in (0, -signal.SIGTERM)
-        assert "Traceback" not in server.communicate()[1]
+        yield server, names, address
     finally:
         server.kill()
+        server.communicate()
+
+
+def test_it_answers_requests_and_stops_on_sigint(models: dict[str, Path]) -> None:
+    with serving(models["toy"], f"other={models['rnn']}", models["text"]) as (server, names, address):
+        assert names == "toy, other, text" and address.startswith("http://127.0.0.1:")
+        assert httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"}).status_code == 200
+        assert 'regard_texts_total{queue="generate"} 1' in httpx.get(f"{address}metrics").text, "it was warmed up"
+        server.send_signal(signal.SIGINT)
+        assert server.wait(4) == 0, "there is no delay when a user stops it"
+        assert server.communicate() == ("", "")
+
+
+LONG = {"model": "text", "prompt": "a b", "max_tokens": 512, "temperature": 2.0}
+"""A request that takes a second or more with several choices"""
+
+
+def translate(address: str) -> httpx.Response:
+    return httpx.post(f"{address}v1/translate", json={"model": "toy", "text": "a b"}, timeout=30)
+
+
+def test_sigterm_finishes_requests_and_accepts_others_for_a_while(models: dict[str, Path]) -> None:
+    with (
+        serving(models["toy"], models["text"], "--drain-delay", 1) as (server, _, address),
+        ThreadPoolExecutor() as pool,
+        httpx.Client(timeout=30) as browser,
+    ):
+        assert "connection" not in browser.get(f"{address}healthz").headers
+        server.send_signal(signal.SIGTERM)
+        signalled = time.monotonic()
+        ready = wait_until(lambda: (response := httpx.get(f"{address}readyz")).status_code == 503 and response)
+        assert ready.json() == {"status": "draining"} and time.monotonic() - signalled < 1
+        kept = browser.get(f"{address}healthz")  # on the connection that is open
+        assert kept.status_code == 200 and kept.headers["connection"] == "close"
+        assert translate(address).status_code == 200, "requests are accepted during the delay"
+        running = pool.submit(httpx.post, f"{address}v1/completions", json={**LONG, "n": 4}, timeout=60)
+        assert wait_until(lambda: refuses(address)) and time.monotonic() - signalled > 0.9
+        assert server.poll() is None and not running.done()
+        response = running.result()
+        assert response.status_code == 200 and len(response.json()["choices"]) == 4
+        assert server.wait(5) == 0 and server.communicate() == ("", "")
+
+
+def test_requests_that_take_too_long_are_refused_and_a_second_signal_ends_at_once(models: dict[str, Path]) -> None:
+    folders = [models["toy"], models["text"]]
+    with (
+        serving(*folders, "--drain-delay", 0, "--drain-seconds", 0.3) as (first, _, address),
+        serving(*folders) as (second, _, other),
+        ThreadPoolExecutor() as pool,
+    ):
+        running = [
+            pool.submit(httpx.post, f"{each}v1/completions", json={**LONG, "n": 16}, timeout=60)
+            for each in (address, other)
+        ]
+        for each in (address, other):
+            wait_until(lambda each=each: 'regard_queue_running{queue="generate"} 1' in httpx.get(f"{each}metrics").text)
+        first.send_signal(signal.SIGTERM)
+        response = running[0].result()
+        assert response.status_code == 503 and response.headers["retry-after"] == "1"
+        assert first.wait(5) == 0 and first.communicate() == ("", "")
+        second.send_signal(signal.SIGTERM)
+        wait_until(lambda: httpx.get(f"{other}readyz").status_code == 503)
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(1) == 128 + signal.SIGTERM
+        with pytest.raises(httpx.TransportError):
+            running[1].result()
+
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T]) -> T:
+    """Return the first true value of a function."""
+    until = time.monotonic() + 20
+    while not (value := condition()):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return value
+
+
+def refuses(address: str) -> bool:
+    try:
+        httpx.get(f"{address}readyz")
+    except httpx.ConnectError:
+        return True
+    return False
 
 
 def test_errors_are_one_line(models: dict[str, Path], tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import uvicorn
 from fastapi import FastAPI
 
 from regard.serve.app import make_app
 from regard.serve.guard import Access
-from regard.serve.header_timeout import HeaderTimeoutProtocol
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
+from regard.serve.server import Server
 
 
 @contextmanager
@@ -24,7 +23,7 @@ def serving(
     """Run a server with these models; yield its address and the application."""
     registry = Registry.open([Path(f"{name}={folder}") for name, folder in models.items()], "cpu")
     app = make_app(registry, Access(frozenset({"127.0.0.1"}), token), limits)
-    server = uvicorn.Server(uvicorn.Config(app, http=HeaderTimeoutProtocol, log_level="warning", ws="none"))
+    server = Server(app)
     listener = socket.create_server(("127.0.0.1", 0))  # as `regard serve` does
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()

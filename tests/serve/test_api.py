@@ -13,6 +13,7 @@ import regard as library
 from regard.bundle import Bundle
 from regard.search.decode import DecodeConfig
 from regard.serve.app import make_app
+from regard.serve.batch_queue import FunctionJob, QueuedJob
 from regard.serve.errors import is_libretranslate
 from regard.serve.guard import PUBLIC_PATHS, Access
 from regard.serve.limits import Limits
@@ -151,12 +152,12 @@ def test_a_full_queue_refuses_and_tells_when_to_try_again(models: dict[str, Path
     with make_client({"toy": models["toy"]}, Limits(queue=3)) as client:
         queue = client.app.state.dispatcher.queues["translate"]  # type: ignore[attr-defined]
         long, short = ({"q": text, "source": "src", "target": "tgt"} for text in ("a b.\n" * 1000, "a b."))
-        queue.running = 1  # as if it were busy
+        queue.batch = [QueuedJob(FunctionJob(lambda queued: None, "translate"))]  # as if it were busy
         response = client.post("/translate", json=long)
         assert response.status_code == 429 and int(response.headers["retry-after"]) >= 1
-        assert "regard_refused_total 1" in client.get("/metrics").text
+        assert 'regard_refused_total{queue="translate"} 1' in client.get("/metrics").text
         assert client.post("/translate", json=short).status_code == 200
-        queue.running = 0
+        queue.batch = []
         assert client.post("/translate", json=long).status_code == 200, "an empty queue takes any text"
 
 

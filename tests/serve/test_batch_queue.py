@@ -10,7 +10,17 @@ from typing import ClassVar
 
 import pytest
 
-from regard.serve.batch_queue import PAUSED, FunctionJob, JobQueue, JobTimeout, Pause, QueuedJob, QueueFull, QueueName
+from regard.serve.batch_queue import (
+    PAUSED,
+    FunctionJob,
+    JobQueue,
+    JobTimeout,
+    Pause,
+    QueueClosed,
+    QueuedJob,
+    QueueFull,
+    QueueName,
+)
 from regard.serve.limits import Limits
 
 LIMITS = Limits(queue=3, queue_seconds=0.3, linger_seconds=0.05)
@@ -110,13 +120,13 @@ def test_closing_refuses_waiting_jobs_and_finishes_the_running_one() -> None:
         await asyncio.to_thread(queue.close)
         results = list(await asyncio.gather(running, *waiting, return_exceptions=True))
         assert queue.depth == 0
-        with pytest.raises(QueueFull):
+        with pytest.raises(QueueClosed):
             queue.submit([sleep(0)])
         return results
 
     running, *waiting = asyncio.run(run())
     assert running == ["done"]
-    assert [type(error) for error in waiting] == [QueueFull, QueueFull]
+    assert [type(error) for error in waiting] == [QueueClosed, QueueClosed]
 
 
 @dataclass(frozen=True)
@@ -182,7 +192,7 @@ def test_closing_refuses_a_job_that_has_more_to_do() -> None:
         waiting = asyncio.ensure_future(queue.put([LongJob("long", 9, [])]))
         await asyncio.sleep(0.05)
         await asyncio.to_thread(queue.close)
-        with pytest.raises(QueueFull):
+        with pytest.raises(QueueClosed):
             await waiting
 
     asyncio.run(run())
@@ -195,8 +205,35 @@ def test_long_texts_take_more_places() -> None:
     class Sized(AddOne):
         size: int = 0  # type: ignore[misc]
 
-    queue.running = 1
+    queue.batch = [QueuedJob(AddOne(1))]
     with pytest.raises(QueueFull):
         queue.submit([Sized(1, 4_000)])
     queue.submit([Sized(1, 3_999)])
-    queue.running -= 1
+
+
+def test_stopping_ends_a_job_that_runs() -> None:
+    def run_until_cancelled(queued: QueuedJob) -> None:
+        while not queued.is_cancelled():
+            time.sleep(0.01)
+
+    async def run() -> None:
+        queue = JobQueue(PATIENT)
+        running = asyncio.ensure_future(queue.put([FunctionJob(run_until_cancelled, "generate")]))
+        await asyncio.sleep(0.1)
+        assert not running.done()
+        queue.stop()
+        with pytest.raises(QueueClosed):
+            await asyncio.wait_for(running, 2)
+
+    asyncio.run(run())
+
+
+def test_waiting_times_are_counted() -> None:
+    async def run() -> JobQueue:
+        queue = JobQueue(PATIENT)
+        await asyncio.gather(*(queue.put([sleep(0.3)]) for _ in range(2)))
+        return queue
+
+    waits = asyncio.run(run()).waits
+    counts = dict(waits.cumulative())
+    assert 0.25 < waits.sum < 0.6 and (counts["0.25"], counts["1.0"], counts["+Inf"]) == (1, 2, 2)

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from regard.pipelines.generator import GeneratedPiece, Generator
 from regard.pipelines.translator import Translator
 from regard.serve.app import make_app
+from regard.serve.batch_queue import FunctionJob, QueuedJob
 from regard.serve.guard import Access
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
@@ -69,7 +70,7 @@ def test_errors_of_the_guard_and_the_queue(models: dict[str, Path]) -> None:
     chat = {"model": "toy", "messages": [{"role": "user", "content": "a b"}]}
     with make_client({"toy": models["toy"], "text": models["text"]}, Limits(queue=1)) as client:
         for queue in client.app.state.dispatcher.queues.values():  # type: ignore[attr-defined]
-            queue.running = 1  # as if it were busy
+            queue.batch = [QueuedJob(FunctionJob(lambda queued: None, "translate"))]  # as if it were busy
         for options in ({}, {"stream": True}, {"model": "text"}, {"model": "text", "stream": True}):
             busy = client.post("/v1/chat/completions", json={**chat, **options})
             assert busy.status_code == 429 and busy.headers["retry-after"] == "1"

@@ -1,6 +1,7 @@
 """Who is let in: host names, origins, tokens, sessions of browsers, wrong tokens."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,9 +26,11 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 TEXT = {"model": "toy", "text": "a"}
 
 
-def guarded(origins: frozenset[str] = frozenset(), limits: Limits | None = None, **options: object) -> TestClient:
+def guarded(
+    origins: frozenset[str] = frozenset(), limits: Limits | None = None, token: str = TOKEN, **options: object
+) -> TestClient:
     """A client of a server without models that needs a token"""
-    access = Access(frozenset({"testserver"}), TOKEN, origins)
+    access = Access(frozenset({"testserver"}), token, origins)
     return TestClient(make_app(Registry([]), access, limits), follow_redirects=False, **options)  # type: ignore[arg-type]
 
 
@@ -166,12 +169,11 @@ def test_a_browser_without_a_session_gets_the_form() -> None:
         assert client.head("/", headers=BROWSER).status_code == 401
 
 
-def test_a_session_is_a_random_id_that_ends() -> None:
+def test_a_session_is_a_signed_id_that_ends() -> None:
     with guarded() as client:
         cookie = sign_in(client).headers["set-cookie"]
         assert TOKEN not in cookie and "HttpOnly" in cookie and "samesite=strict" in cookie.lower()
         assert "Secure" not in cookie and "Max-Age=43200" in cookie
-        assert len(client.cookies["regard_session"]) >= 40
         assert client.get("/", headers=BROWSER).status_code == client.get("/v1/models").status_code == 200
         kept = client.cookies["regard_session"]
         assert client.post("/sign-out", headers={"origin": "http://evil.example"}).status_code == 403
@@ -181,8 +183,14 @@ def test_a_session_is_a_random_id_that_ends() -> None:
             assert client.get("/v1/models", headers={"cookie": wrong}).status_code == 401
     with guarded(base_url="https://testserver") as client:
         assert "Secure" in client.get(f"/?token={TOKEN}").headers["set-cookie"]
-    with guarded() as client:
-        assert client.get("/v1/models", headers={"cookie": f"regard_session={kept}"}).status_code == 401
+
+
+def test_a_session_counts_on_every_replica_with_the_same_token() -> None:
+    with guarded() as one, guarded() as two, guarded(token="another") as other:
+        sign_in(one)
+        cookie = {"cookie": f"regard_session={one.cookies['regard_session']}"}
+        assert two.get("/v1/models", headers=cookie).status_code == 200
+        assert other.get("/v1/models", headers=cookie).status_code == 401, "a new token ends all sessions"
 
 
 def test_the_token_does_not_stay_in_the_address() -> None:
@@ -195,15 +203,33 @@ def test_the_token_does_not_stay_in_the_address() -> None:
         assert wrong.status_code == 401 and "This token is wrong" in wrong.text
 
 
-def test_sessions_are_few_and_end() -> None:
-    sessions = Sessions(Limits(sessions=2))
+def test_sessions_cannot_be_forged_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = Sessions(TOKEN, Limits(ended_sessions=2))
     first, second, third = (sessions.start() for _ in range(3))
-    assert not sessions.is_valid(first) and sessions.is_valid(second) and sessions.is_valid(third)
+    assert len({first, second, third}) == 3 and all(map(sessions.is_valid, (first, second, third)))
+    expiry, nonce, signature = first.split(".")
+    later = f"{int(expiry) + 1}.{nonce}.{signature}"
+    for forged in (
+        later,
+        f"{expiry}.{nonce}.",
+        f"{expiry}.{nonce}",
+        f"{first}=",
+        f"{first}.",
+        "..",
+        "",
+        "é",
+        signature,
+    ):
+        assert not sessions.is_valid(forged), forged
+    sessions.end(first)
     sessions.end(second)
-    sessions.end("unknown")
-    assert not sessions.is_valid(second) and len(sessions) == 1
-    short = Sessions(Limits(session_seconds=1e-9))
-    assert not short.is_valid(short.start())
+    assert not sessions.is_valid(first) and not sessions.is_valid(second) and sessions.is_valid(third)
+    assert Sessions(TOKEN, Limits()).is_valid(first), "another process does not know that it was ended"
+    sessions.end(third)
+    assert len(sessions._ended) == 2, "memory does not grow"
+    now = time.time()
+    monkeypatch.setattr("regard.serve.sessions.time.time", lambda: now + 43_201)
+    assert not sessions.is_valid(third) and not Sessions(TOKEN, Limits()).is_valid(first)
 
 
 def test_wrong_tokens_are_throttled() -> None:

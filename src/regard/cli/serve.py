@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from regard.serve.guard import Access
     from regard.serve.registry import Registry
+    from regard.serve.server import DrainConfig
     from regard.serve.suggestion_file import SuggestionFile
 
 _LOCALHOST = "127.0.0.1"
@@ -34,6 +36,23 @@ _FoldersArgument = Annotated[
 _SuggestionsOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Store translations that clients suggest at /suggest, as lines of JSON."),
+]
+_ProxyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS", help="Address or network of a reverse proxy whose X-Forwarded headers are right; repeatable."
+    ),
+]
+_DrainDelayOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Seconds after SIGTERM in which requests are still accepted, so that load balancers notice.  [default: 5]",
+    ),
+]
+_DrainSecondsOption = Annotated[
+    float | None,
+    typer.Option(min=0, help="Seconds that running requests may then take before they are refused.  [default: 30]"),
 ]
 
 
@@ -55,19 +74,15 @@ def serve(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Let web pages of this origin use the server; repeatable, * is any."),
     ] = None,
-    proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address or network of a reverse proxy whose X-Forwarded headers are right; repeatable.",
-        ),
-    ] = None,
+    proxy: _ProxyOption = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow an address that others can reach, without a token.")
     ] = False,
     queue: Annotated[
         int | None, typer.Option(min=1, help="How many texts of up to 2,000 characters may wait.  [default: 64]")
     ] = None,
+    drain_delay: _DrainDelayOption = None,
+    drain_seconds: _DrainSecondsOption = None,
     suggestions: _SuggestionsOption = None,
     engine: EngineOption = "torch",
     device: DeviceOption = None,
@@ -81,6 +96,8 @@ def serve(
     except ImportError:
         raise UserError("serving needs packages: pip install 'regard[serve]'") from None
     from regard.serve.limits import Limits
+    from regard.serve.server import DrainConfig, exit_at_once
+    from regard.serve.warm_up import warm_up
 
     token = _check_token(os.environ.get("REGARD_TOKEN") or None if token is None else token)
     address = _resolve(host, port)
@@ -89,12 +106,20 @@ def serve(
     access = _access(address, host, host_name or (), cors or (), token)
     proxies = [_parse_proxy(text) for text in proxy or ()]
     suggestion_file = _suggestion_file(suggestions)
+    limits = Limits.parse(_given(queue=queue), where="--queue")
+    drain = DrainConfig.parse(_given(delay=drain_delay, seconds=drain_seconds), where="--drain")
+    signal.signal(signal.SIGTERM, exit_at_once)  # until the server runs
     registry = _load(folders, check_device(device), engine)
-    limits = Limits() if queue is None else Limits(queue=queue)
     asgi_app = make_app(registry, access, limits, suggestion_file)
+    warm_up(asgi_app.state.dispatcher)
     listener = _listen(address, host)
     print_line(f"{', '.join(model.name for model in registry)}: {_url(host, listener.getsockname()[1])}")
-    _run(asgi_app, listener, proxies)
+    _run(asgi_app, drain, proxies, listener)
+
+
+def _given(**options: float | None) -> dict[str, float]:
+    """Return the options that were given; the others keep the defaults of their Config."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_token(token: str | None) -> str | None:
@@ -114,24 +139,12 @@ def _suggestion_file(path: Path | None) -> "SuggestionFile | None":
     return file
 
 
-def _run(asgi_app: "FastAPI", listener: socket.socket, proxies: list[str]) -> None:
-    import uvicorn
-
-    from regard.serve.header_timeout import HeaderTimeoutProtocol
+def _run(asgi_app: "FastAPI", drain: "DrainConfig", proxies: list[str], listener: socket.socket) -> None:
+    from regard.serve.server import Server
 
     # By default the decoding thread yields to the thread that answers requests only every 5 ms, which is too slow.
     sys.setswitchinterval(0.0002)
-    config = uvicorn.Config(
-        asgi_app,
-        http=HeaderTimeoutProtocol,
-        ws="none",
-        log_level="warning",
-        server_header=False,
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=proxies,
-        timeout_graceful_shutdown=10,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(asgi_app, drain, proxies).run(sockets=[listener])
 
 
 def _load(folders: list[Path], device: str | None, engine: str) -> "Registry":

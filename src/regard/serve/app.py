@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import FastAPI
 
 from regard import __version__
 from regard.pipelines.translator import Translator
+from regard.serve.activity import Activity
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import add_error_handlers
 from regard.serve.file_store import FileStore
@@ -18,8 +18,7 @@ from regard.serve.limits import Limits
 from regard.serve.openapi_document import add_document
 from regard.serve.page import read_page
 from regard.serve.registry import Registry
-from regard.serve.routes import libretranslate, openai, trace, translate_file, v1
-from regard.serve.schemas.health import HealthResponse, ReadyResponse
+from regard.serve.routes import health, libretranslate, openai, trace, translate_file, v1
 from regard.serve.suggestion_file import SuggestionFile
 from regard.serve.trace_store import TraceStore
 
@@ -30,7 +29,8 @@ def make_app(
     registry: Registry, access: Access, limits: Limits | None = None, suggestions: SuggestionFile | None = None
 ) -> FastAPI:
     limits = limits or Limits()
-    dispatcher, store, files = Dispatcher(registry, limits), TraceStore(limits), FileStore(limits)
+    dispatcher, activity = Dispatcher(registry, limits), Activity()
+    store, files = TraceStore(limits), FileStore(limits)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -39,10 +39,10 @@ def make_app(
         files.clear()
 
     app = FastAPI(title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.dispatcher = dispatcher
+    app.state.dispatcher, app.state.activity = dispatcher, activity
     add_error_handlers(app)
     add_document(app)
-    _add_health(app, dispatcher, store)
+    app.include_router(health.router(dispatcher, activity, store, files))
     app.include_router(v1.router(dispatcher))
     app.include_router(trace.router(dispatcher, store))
     app.include_router(openai.router(dispatcher))
@@ -51,36 +51,5 @@ def make_app(
     app.include_router(translate_file.router(dispatcher, pairs, files))
     for path, file in read_page(STATIC).items():
         app.add_route(path, file.respond)
-    app.add_middleware(Guard, access=access, limits=limits)
+    app.add_middleware(Guard, access=access, limits=limits, activity=activity)
     return app
-
-
-def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None:
-    queues = dispatcher.queues.values()
-
-    @app.get("/healthz", tags=["health"])
-    async def healthz() -> HealthResponse:
-        """Whether the server runs"""
-        return HealthResponse()
-
-    @app.get("/readyz", tags=["health"], responses={503: {"model": ReadyResponse}})
-    async def readyz(response: Response) -> ReadyResponse:
-        """Whether the queues have room"""
-        if all(queue.depth < dispatcher.limits.queue for queue in queues):
-            return ReadyResponse(status="ready")
-        response.status_code = 503
-        return ReadyResponse(status="busy")
-
-    @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
-    async def metrics() -> PlainTextResponse:
-        """Counters in the format of Prometheus"""
-        metrics = {
-            ("regard_queue_depth", "gauge"): sum(queue.depth for queue in queues),
-            ("regard_texts_total", "counter"): sum(queue.done for queue in queues),
-            ("regard_batches_total", "counter"): sum(queue.batches for queue in queues),
-            ("regard_refused_total", "counter"): sum(queue.refused for queue in queues),
-            ("regard_given_up_total", "counter"): sum(queue.given_up for queue in queues),
-            ("regard_traces", "gauge"): len(store),
-        }
-        lines = [f"# TYPE {name} {kind}\n{name} {value}\n" for (name, kind), value in metrics.items()]
-        return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")

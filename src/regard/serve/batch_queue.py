@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from regard.serve.histogram import Histogram
 from regard.serve.limits import Limits
 
 R = TypeVar("R")
@@ -23,10 +24,14 @@ _CHARS_PER_PLACE = 2_000  # a long text takes more places in the queue, because 
 
 
 class QueueFull(Exception):
-    """The queue is full or closed, or the job has waited in it for longer than the limits allow."""
+    """The queue is full, or the job has waited in it for longer than the limits allow."""
 
     retry_after = 1
     """Seconds"""
+
+
+class QueueClosed(Exception):
+    """The server stops; another replica may take the job."""
 
 
 class JobTimeout(Exception):
@@ -79,6 +84,8 @@ class FunctionJob(Generic[R]):
 @dataclass(eq=False)
 class QueuedJob:
     job: Any
+    entered: float = 0.0
+    """When the job began to wait (monotonic time)"""
     deadline: float = math.inf
     """When the job must have started or, once it runs, have ended (monotonic time)"""
     seconds: float = 0.0
@@ -115,7 +122,10 @@ class JobQueue:
         """`at_start` is called in the thread, before the first job."""
         self.limits = limits
         self.waiting: list[QueuedJob] = []
-        self.running = 0
+        self.batch: list[QueuedJob] = []
+        """The jobs that run"""
+        self.waits = Histogram()
+        """How long jobs waited before they ran; one that runs in portions waits more than once"""
         self.done = self.batches = self.refused = self.given_up = 0
         self._changed = threading.Condition()
         self._closed = False
@@ -124,16 +134,25 @@ class JobQueue:
         self._thread.start()
 
     @property
+    def waiting_places(self) -> int:
+        return _places(self.waiting)
+
+    @property
+    def running_places(self) -> int:
+        return _places(self.batch)
+
+    @property
     def depth(self) -> int:
         """Places of jobs that wait or run"""
-        return sum(queued.places for queued in self.waiting) + self.running
+        return self.waiting_places + self.running_places
 
     def submit(self, jobs: Sequence[Job[Any]]) -> list[QueuedJob]:
-        """Append all jobs, or none and raise QueueFull. An empty queue has room for any jobs."""
+        """Append all jobs, or none and raise QueueFull or QueueClosed. An empty queue has room for any jobs."""
         queued = [QueuedJob(job) for job in jobs]
         with self._changed:
-            needed = min(sum(each.places for each in queued), self.limits.queue)
-            if self._closed or self.depth + needed > self.limits.queue:
+            if self._closed:
+                raise QueueClosed
+            if self.depth + min(_places(queued), self.limits.queue) > self.limits.queue:
                 self.refused += len(queued)
                 raise QueueFull
             self._append(queued)
@@ -168,14 +187,20 @@ class JobQueue:
             each.result.add_done_callback(lambda _: loop.call_soon_threadsafe(pass_on))
         return results
 
-    def close(self, seconds: float = 10.0) -> None:
-        """Refuse all jobs that wait, and wait for the batch that runs."""
+    def stop(self) -> None:
+        """Refuse all jobs, also those that wait, and let those that run end at their next step."""
         with self._changed:
             self._closed = True
             refused, self.waiting = self.waiting, []
+            for queued in self.batch:
+                queued.abandoned.set()
             self._changed.notify()
         for queued in refused:
-            queued.settle(QueueFull())
+            queued.settle(QueueClosed())
+
+    def close(self, seconds: float = 10.0) -> None:
+        """Stop, and wait for the end of the thread."""
+        self.stop()
         self._thread.join(seconds)
 
     def _withdraw(self, jobs: Sequence[QueuedJob]) -> None:
@@ -213,9 +238,11 @@ class JobQueue:
             similar = [queued for queued in self.waiting if queued.job.batch_key == first.batch_key]
             similar.sort(key=lambda queued: abs(queued.job.size - first.size))
             batch = similar[: self.limits.batch]
+            now = time.monotonic()
             for queued in batch:
                 self.waiting.remove(queued)
-            self.running += sum(queued.places for queued in batch)
+                self.waits.add(now - queued.entered)
+            self.batch = batch
             return batch
 
     def _run(self, batch: list[QueuedJob]) -> None:
@@ -229,18 +256,19 @@ class JobQueue:
             for queued in paused:
                 queued.seconds += time.monotonic() - begin
             with self._changed:
-                self.running -= sum(queued.places for queued in batch)
+                self.batch = []
                 self.done += len(batch) - len(paused)
                 self.batches += 1
                 refused = paused if self._closed else []
                 self._append([] if self._closed else paused)
             for queued in refused:
-                queued.settle(QueueFull())
+                queued.settle(QueueClosed())
 
     def _append(self, jobs: Sequence[QueuedJob]) -> None:
         """Let jobs wait. The caller holds the lock."""
+        now = time.monotonic()
         for queued in jobs:
-            queued.deadline = time.monotonic() + self.limits.queue_seconds
+            queued.entered, queued.deadline = now, now + self.limits.queue_seconds
         self.waiting += jobs
         self._changed.notify()
 
@@ -261,8 +289,13 @@ class JobQueue:
             if isinstance(result, Pause):
                 paused.append(queued)
             else:
-                queued.settle(JobTimeout() if result is None else result)
+                given_up = QueueClosed() if self._closed else JobTimeout()
+                queued.settle(given_up if result is None else result)
         return paused
+
+
+def _places(jobs: Sequence[QueuedJob]) -> int:
+    return sum(queued.places for queued in jobs)
 
 
 def _settled(jobs: Sequence[QueuedJob]) -> list[Any] | BaseException | None:

@@ -12,7 +12,7 @@ from fastapi import Request
 from regard.errors import UserError
 from regard.pipelines.base import Pipeline
 from regard.pipelines.translator import Translator
-from regard.serve.batch_queue import Job, JobQueue, QueueFull, QueueName, R
+from regard.serve.batch_queue import Job, JobQueue, QueueClosed, QueueFull, QueueName, R
 from regard.serve.errors import ApiError, text_too_long, unknown_model
 from regard.serve.limits import Limits
 from regard.serve.registry import OtherT, Registry, ServedModel
@@ -177,7 +177,7 @@ class Dispatcher:
         job = make_job(report)
         try:
             results = self._queue_of(job).put([job])
-        except QueueFull as error:
+        except (QueueFull, QueueClosed) as error:
             yield JobFailed(error)
             return
         results.add_done_callback(lambda done: events.put_nowait(_outcome(done)))
@@ -190,7 +190,13 @@ class Dispatcher:
         finally:
             results.cancel()
 
+    def stop(self) -> None:
+        """Refuse all requests for work, also those that wait or run."""
+        for queue in self.queues.values():
+            queue.stop()
+
     def close(self) -> None:
+        self.stop()
         for queue in self.queues.values():
             queue.close()
 

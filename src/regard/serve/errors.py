@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from regard.errors import UserError
-from regard.serve.batch_queue import JobTimeout, QueueFull
+from regard.serve.batch_queue import JobTimeout, QueueClosed, QueueFull
 from regard.serve.schemas.base import ResponseBody
 from regard.serve.schemas.errors import (
     LibreTranslateErrorBody,
@@ -164,6 +164,9 @@ def as_api_error(error: BaseException) -> ApiError:
         case QueueFull():
             headers = {"retry-after": str(QueueFull.retry_after)}
             return ApiError(429, "Too many requests", "the server is busy; try again", headers)
+        case QueueClosed():
+            headers = {"retry-after": str(QueueFull.retry_after)}
+            return ApiError(503, "Service unavailable", "the server is stopping; try again", headers)
         case JobTimeout():
             return ApiError(504, "Timeout", "the request took longer than the server allows; try a shorter text")
         case UserError():
@@ -190,7 +193,7 @@ def add_error_handlers(app: FastAPI) -> None:
         title = titles.get(error.status_code, "Error")
         return ApiError(error.status_code, title, title, error.headers).response(request.url.path)
 
-    for kind in (ApiError, QueueFull, JobTimeout, UserError):
+    for kind in (ApiError, QueueFull, QueueClosed, JobTimeout, UserError):
 
         @app.exception_handler(kind)
         async def _known(request: Request, error: Exception) -> Response:

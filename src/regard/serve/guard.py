@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.serve.activity import Activity
 from regard.serve.cross_origin import CrossOriginRule
 from regard.serve.errors import ApiError, as_api_error, is_libretranslate
 from regard.serve.host_name import parse_host, parse_host_name
@@ -25,6 +26,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """Added to every response that does not have them"""
+_CLOSE = (b"connection", b"close")
 _ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
@@ -43,8 +45,9 @@ class Access:
 class Guard:
     """Middleware that refuses a request unless `Access` and `Limits` allow it, and answers unexpected errors."""
 
-    def __init__(self, app: ASGIApp, access: Access, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, access: Access, limits: Limits, activity: Activity) -> None:
         self.app = app
+        self.activity = activity
         self.hosts = frozenset(map(parse_host_name, access.hosts)) - {None}
         self.cross_origin = CrossOriginRule(access.origins)
         self.gate = TokenGate(access.token, limits)
@@ -57,7 +60,8 @@ class Guard:
             await self.app(scope, receive, send)
         if scope["type"] != "http":  # there are no web sockets here
             return
-        sender = SenderWithHeaders(send)
+        sender = SenderWithHeaders(send, self.activity)
+        self.activity.running += 1
         try:
             await self._answer(scope, receive, sender)
         except Exception as error:  # the application answers errors that it expects
@@ -65,6 +69,8 @@ class Guard:
             if sender.started:  # too late to answer; the connection is closed
                 raise
             await response(scope, receive, sender)
+        finally:
+            self.activity.running -= 1
 
     async def _answer(self, scope: Scope, receive: Receive, sender: "SenderWithHeaders") -> None:
         head = RequestHead.of(scope)
@@ -101,10 +107,11 @@ class Guard:
 
 
 class SenderWithHeaders:
-    """A send function that adds headers to the response, and knows whether the response has begun."""
+    """A send function that adds headers to the response, counts it, and knows whether it has begun."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, activity: Activity) -> None:
         self.send = send
+        self.activity = activity
         self.started = False
         self.added: list[tuple[bytes, bytes]] = []
         """Headers for this response, beside HEADERS"""
@@ -114,5 +121,7 @@ class SenderWithHeaders:
             self.started = True
             present = {name for name, _ in message["headers"]}
             missing = [pair for pair in _ENCODED_HEADERS if pair[0] not in present]
-            message["headers"] = [*message["headers"], *missing, *self.added]
+            closing = [_CLOSE] if self.activity.draining else []
+            message["headers"] = [*message["headers"], *missing, *self.added, *closing]
+            self.activity.responses[message["status"]] += 1
         await self.send(message)

@@ -46,10 +46,10 @@ class Limits(Config):
     """How long a trace is stored"""
     tensor_bytes: int = Field(32 << 20, ge=1)
     """Bytes of the tensors in one response"""
-    sessions: int = Field(1_000, ge=1)
-    """Browsers that are signed in; with one more, the oldest session ends"""
-    session_seconds: float = Field(43_200.0, gt=0.0)
+    session_seconds: float = Field(43_200.0, ge=1.0)
     """How long a browser stays signed in"""
+    ended_sessions: int = Field(1_000, ge=1)
+    """Sessions that were ended by signing out, and are refused until they expire"""
     wrong_tokens: int = Field(10, ge=1)
     """Different wrong tokens after which an address must wait"""
     throttle_seconds: float = Field(60.0, gt=0.0)

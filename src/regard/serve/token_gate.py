@@ -20,7 +20,7 @@ class TokenGate:
     def __init__(self, token: str | None, limits: Limits) -> None:
         """Without a token, everybody is let in."""
         self.token = token
-        self.sessions = Sessions(limits)
+        self.sessions = Sessions(token or secrets.token_urlsafe(), limits)
         self.throttle = Throttle(limits)
 
     def find_client(self, head: RequestHead) -> str | None:

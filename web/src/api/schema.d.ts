@@ -33,7 +33,7 @@ export interface paths {
         };
         /**
          * Readyz
-         * @description Whether the queues have room
+         * @description Whether the server should get requests: its models are loaded, and it is not about to stop
          */
         get: operations["readyz_readyz_get"];
         put?: never;
@@ -53,7 +53,7 @@ export interface paths {
         };
         /**
          * Metrics
-         * @description Counters in the format of Prometheus
+         * @description Metrics in the format of Prometheus
          */
         get: operations["metrics_metrics_get"];
         put?: never;
@@ -1472,9 +1472,10 @@ export interface components {
         ReadyResponse: {
             /**
              * Status
+             * @description busy: ready, but a queue is full at the moment; draining: about to stop
              * @enum {string}
              */
-            status: "ready" | "busy";
+            status: "ready" | "busy" | "draining";
         };
         /**
          * SentenceInfo

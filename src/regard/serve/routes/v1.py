@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.pipelines.translation import Translation
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
-from regard.serve.batch_queue import FunctionJob, JobTimeout, QueuedJob, QueueFull
+from regard.serve.batch_queue import FunctionJob, JobTimeout, QueueClosed, QueuedJob, QueueFull
 from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
 from regard.serve.errors import ApiError, as_api_error
 from regard.serve.jobs import Report, TranslationJob
@@ -107,7 +107,7 @@ async def _events(
             case JobDone(translation):
                 try:
                     yield f"event: done\ndata: {await respond(translation)}\n\n"
-                except (QueueFull, JobTimeout) as error:
+                except (QueueFull, QueueClosed, JobTimeout) as error:
                     yield _failed(error)
             case JobFailed(error):
                 yield _failed(error)

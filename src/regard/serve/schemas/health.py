@@ -10,4 +10,5 @@ class HealthResponse(ResponseBody):
 
 
 class ReadyResponse(ResponseBody):
-    status: Literal["ready", "busy"]
+    status: Literal["ready", "busy", "draining"]
+    """busy: ready, but a queue is full at the moment; draining: about to stop"""
