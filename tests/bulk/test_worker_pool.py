@@ -9,7 +9,7 @@ import pytest
 
 from regard.bulk.line_report import LineReport
 from regard.bulk.line_translator import PartResult
-from regard.bulk.part import Part
+from regard.bulk.part import LinePart
 from regard.bulk.worker_pool import Reply, translate_parts
 from regard.errors import UserError
 
@@ -19,7 +19,7 @@ class FakePool:
 
     def __init__(self, n: int, seed: int, deaths: float = 0.0, poison: str = "") -> None:
         self.random, self.deaths, self.poison = Random(seed), deaths, poison
-        self.starting, self.working = list(range(n)), dict[int, Part]()
+        self.starting, self.working = list(range(n)), dict[int, LinePart]()
         self.n_sent = 0
 
     def __enter__(self) -> "FakePool":
@@ -28,7 +28,7 @@ class FakePool:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def send(self, worker: int, part: Part) -> None:
+    def send(self, worker: int, part: LinePart) -> None:
         assert worker not in self.working and worker not in self.starting
         self.working[worker] = part
         self.n_sent += 1
@@ -45,8 +45,8 @@ class FakePool:
         return Reply(worker, PartResult([line.upper() for line in part.lines], LineReport()).to_json())
 
 
-def parts(n: int) -> Iterator[Part]:
-    return (Part(Path(str(i)), i, [f"line {i}"]) for i in range(n))
+def parts(n: int) -> Iterator[LinePart]:
+    return (LinePart(Path(str(i)), i, [f"line {i}"]) for i in range(n))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -73,7 +73,7 @@ def test_workers_that_never_start_end_the_job() -> None:
 def test_parts_are_read_only_when_a_worker_is_free() -> None:
     n_read = 0
 
-    def counted() -> Iterator[Part]:
+    def counted() -> Iterator[LinePart]:
         nonlocal n_read
         for part in parts(50):
             n_read += 1

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import regard
 from regard.bulk.line_translator import LineTranslator, TranslationWork
-from regard.bulk.part import Part
+from regard.bulk.part import LinePart
 from regard.bulk.worker_pool import Reply
 
 
@@ -33,7 +33,7 @@ class ThisProcess:
     def __exit__(self, *error: object) -> None:
         del self._translator
 
-    def send(self, worker: int, part: Part) -> None:
+    def send(self, worker: int, part: LinePart) -> None:
         result = self._translator.translate_part(part.lines, part.first, self._progress)
         self._replies.append(result.to_json())
 
@@ -59,7 +59,7 @@ class WorkerProcesses:
         for process in self._processes:
             process.communicate()
 
-    def send(self, worker: int, part: Part) -> None:
+    def send(self, worker: int, part: LinePart) -> None:
         self._write(self._processes[worker], part.to_json())
 
     def wait(self) -> Reply:

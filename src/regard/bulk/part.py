@@ -13,7 +13,7 @@ PART_LINES = 8_192
 
 
 @dataclass(frozen=True)
-class Part:
+class LinePart:
     """Consecutive lines of a file, and where their translations are to be written."""
 
     out: Path

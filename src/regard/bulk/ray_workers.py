@@ -4,8 +4,11 @@ The driver, which is this process, sends lines and model files to the actors and
 shared disk, and only the same version of regard.
 """
 
+import logging
 import os
+import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,13 +18,14 @@ from typing import Any, Self
 
 from regard import __version__
 from regard.bulk.line_translator import PartWorker, TranslationWork
-from regard.bulk.part import Part
+from regard.bulk.part import LinePart
 from regard.bulk.worker_pool import Reply
 from regard.bundle_files import read_files
 from regard.errors import UserError
 from regard.manifest import read_regular
 
 LOCAL = "local"
+_PATIENCE = 10.0  # seconds in which a cluster must accept a connection
 
 
 def check_ray(address: str, device: str | None) -> None:
@@ -70,9 +74,9 @@ class RayWorkers:
         """The calls that have not returned, and their workers"""
 
     def __enter__(self) -> Self:
+        _connect(self._address)
         import ray
 
-        _connect(self._address)
         resources = ray.cluster_resources()
         n_gpus = 0 if self._device == "cpu" else int(resources.get("GPU", 0))
         if self._device == "cuda" and not n_gpus:
@@ -94,7 +98,7 @@ class RayWorkers:
         with suppress(Exception):
             ray.shutdown()
 
-    def send(self, worker: int, part: Part) -> None:
+    def send(self, worker: int, part: LinePart) -> None:
         self._pending[self._actors[worker].translate.remote(part.lines, part.first)] = worker
 
     def wait(self) -> Reply:
@@ -117,19 +121,28 @@ class RayWorkers:
 
 def _connect(address: str) -> None:
     """Connect to a cluster, or start one on this machine that nobody else can use."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address == LOCAL:  # Ray reads this when it is imported
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     import ray
 
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    common: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
     try:
-        if address == LOCAL:
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
-            ray.init(include_dashboard=False, **common)
-        else:
-            ray.init(address, **common)
+        _check_reachable(address)
+        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
-        raise UserError(f"--ray {address}: cannot connect ({reason}); is this machine a node of the cluster?") from None
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+        raise UserError(
+            f"--ray {address}: cannot connect ({reason}); give HOST:PORT of a cluster that this machine is a node of, "
+            "auto or local"
+        ) from None
+
+
+def _check_reachable(address: str) -> None:
+    """Raise an OSError at once if nobody listens at HOST:PORT; Ray would try for many minutes."""
+    host, separator, port = address.rpartition(":")
+    if separator and port.isdecimal() and "/" not in host:
+        socket.create_connection((host, int(port)), _PATIENCE).close()
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

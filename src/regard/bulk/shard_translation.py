@@ -12,7 +12,7 @@ from pathlib import Path
 from regard.bulk.job_folder import job_folder
 from regard.bulk.line_report import LineReport
 from regard.bulk.line_translator import PartResult, TranslationWork
-from regard.bulk.part import PART_LINES, Part
+from regard.bulk.part import PART_LINES, LinePart
 from regard.bulk.shards import Shard
 from regard.bulk.worker_pool import translate_parts
 from regard.bulk.workers import Workers
@@ -83,7 +83,7 @@ class _Run:
         for shard in self.shards:  # also those that are empty, or were complete before
             shard.finish()
 
-    def _write(self, part: Part, result: PartResult) -> None:
+    def _write(self, part: LinePart, result: PartResult) -> None:
         """Write a part and, if it was the last one that was missing, the whole file."""
         shard, number, report = self.reading.pop(part.out)
         report.merge(result.report)
@@ -97,7 +97,7 @@ class _Run:
     def _show(self, n_more: int) -> None:
         self.progress("translated", self.n_done + n_more, self.n_lines)
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[LinePart]:
         """Read the parts to translate, one at a time."""
         for shard in self.shards:
             for number, part, report in shard.read_parts(set(self.missing[shard.out])):

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.bulk.job_folder import step_folder
 from regard.bulk.line_report import LineReport
-from regard.bulk.part import Part, read_part
+from regard.bulk.part import LinePart, read_part
 from regard.data.data_file import count_lines, decode_any, read_lines
 from regard.data.pair_readers import is_pair_file
 from regard.data.text_output import check_text_suffix, new_text_file
@@ -88,7 +88,7 @@ class Shard:
         """Return the number of lines of a part."""
         return min(self.part_lines, self.n_lines - (number - 1) * self.part_lines)
 
-    def read_parts(self, numbers: Collection[int]) -> Iterator[tuple[int, Part, LineReport]]:
+    def read_parts(self, numbers: Collection[int]) -> Iterator[tuple[int, LinePart, LineReport]]:
         """Yield some of the parts, in order, with their numbers and reports about lines that are no text."""
         lines = read_lines(self.source)
         for number in range(1, max(numbers, default=0) + 1):
@@ -96,9 +96,9 @@ class Shard:
             if number in numbers:
                 report = LineReport()
                 texts = [_decode(line, first + i, report) for i, line in enumerate(raw)]
-                yield number, Part(self.part(number), first, texts), report
+                yield number, LinePart(self.part(number), first, texts), report
 
-    def write_part(self, part: Part, report: LineReport, rows: Sequence[str]) -> None:
+    def write_part(self, part: LinePart, report: LineReport, rows: Sequence[str]) -> None:
         """Write the translations of a part, after a line with the report about it."""
         if not self._record.exists():
             self._write({"sha256": self.digest})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from regard.bulk.line_translator import PartResult
-from regard.bulk.part import Part
+from regard.bulk.part import LinePart
 from regard.errors import UserError
 
 _DEATHS = 10  # of workers, without a part that was completed, after which a job gives up
@@ -28,7 +28,7 @@ class WorkerPool(Protocol):
 
     def __exit__(self, *error: object) -> None: ...
 
-    def send(self, worker: int, part: Part) -> None:
+    def send(self, worker: int, part: LinePart) -> None:
         """Give a part to a worker that is ready."""
         ...
 
@@ -38,15 +38,15 @@ class WorkerPool(Protocol):
 
 
 def translate_parts(
-    pool: WorkerPool, parts: Iterator[Part], progress: Callable[[int], None] = lambda n_done: None
-) -> Iterator[tuple[Part, PartResult]]:
+    pool: WorkerPool, parts: Iterator[LinePart], progress: Callable[[int], None] = lambda n_done: None
+) -> Iterator[tuple[LinePart, PartResult]]:
     """Yield parts with their translations as they are completed, in any order, each once.
 
     A part whose worker dies is given to another one. If a part makes every worker die, all others are completed first.
     `progress` is called with the number of lines that are translated in parts that are not complete.
     """
-    idle, busy, n_done = set[int](), dict[int, Part](), dict[int, int]()
-    again, n_deaths = deque[Part](), 0
+    idle, busy, n_done = set[int](), dict[int, LinePart](), dict[int, int]()
+    again, n_deaths = deque[LinePart](), 0
     while True:
         while idle and (part := next(parts, None) or (again.popleft() if again else None)):
             worker = idle.pop()
@@ -76,7 +76,7 @@ def translate_parts(
             yield busy.pop(worker), PartResult.from_json(content)
 
 
-def _gave_up(parts: Iterable[Part]) -> str:
+def _gave_up(parts: Iterable[LinePart]) -> str:
     where = next((f" at the lines from {part.first:,} on ({part.out})" for part in parts), " before they were ready")
     return (
         f"{_DEATHS} workers in a row were killed{where}; perhaps memory is short: use fewer --workers, then give the "

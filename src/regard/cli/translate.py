@@ -29,7 +29,6 @@ from regard.errors import UserError
 if TYPE_CHECKING:
     from regard.bulk.line_translator import LineTranslator, TranslationWork
     from regard.pipelines.translation import Translation
-    from regard.pipelines.translator import Translator
 
 PrefixOption = Annotated[str | None, typer.Option(help="Every translation starts with this text.")]
 AlignmentOption = Annotated[
@@ -136,8 +135,7 @@ def translate(
 
     options = search.options(mbr=bool(decoding.mbr)) | decoding.options(search.beam, search.sample)
     options |= without_none(to=to, as_written=as_written, split=not no_split)
-    if prefix:
-        options["prefix"] = decode_argument(prefix)
+    options |= {"prefix": decode_argument(prefix)} if prefix else {}
     _check_folders(folders)
     line_format = LineFormat(scores=bool(search.n_best), alignment=alignment, as_json=as_json)
     work = TranslationWork(
@@ -162,9 +160,7 @@ def translate(
     if document:
         _translate_document(translator, *document)
         return
-    path = input_[0] if input_ else None
-    lines = _source_lines(translator.translator, text, path, to)
-    _print_all(translator.stream(lines, lines_at_once(text, path)), line_format)
+    _print_all(_translate_lines(translator, text, input_[0] if input_ else None, to), line_format)
 
 
 def _check_folders(folders: Sequence[Path]) -> None:
@@ -184,12 +180,14 @@ def _glossary(path: Path | None, mode: str | None) -> dict[str, Any]:
     return {"glossary": Glossary.read(path), "glossary_mode": mode} if path else {}
 
 
-def _source_lines(
-    translator: "Translator", texts: list[str] | None, path: Path | None, to: str | None
-) -> Iterator[str]:
-    """Return the lines to translate: --text, --input or standard input."""
-    direction = translator.directions.find(to) if to else translator.directions.first
-    return input_texts(texts) if path is None else file_texts(path, texts, direction.languages)
+def _translate_lines(
+    translator: "LineTranslator", texts: list[str] | None, path: Path | None, to: str | None
+) -> Iterator["Translation"]:
+    """Translate the lines of --text, --input or standard input."""
+    directions = translator.translator.directions
+    languages = (directions.find(to) if to else directions.first).languages
+    lines = input_texts(texts) if path is None else file_texts(path, texts, languages)
+    return translator.stream(lines, lines_at_once(texts, path))
 
 
 def _document_files(

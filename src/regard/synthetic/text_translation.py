@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.bulk.job_folder import job_folder
 from regard.bulk.line_translator import PartResult, TranslationWork
-from regard.bulk.part import PART_LINES, Part, damaged_part, read_part
+from regard.bulk.part import PART_LINES, LinePart, damaged_part, read_part
 from regard.bulk.translated_line import TranslatedLine
 from regard.bulk.worker_pool import translate_parts
 from regard.bulk.workers import Workers
@@ -66,14 +66,14 @@ class TextTranslation:
         lines = dict[Path, list[str | BadLine]]()  # of the parts that are being translated
         n_done = n_lines - sum(min(self.part_lines, n_lines - (number - 1) * self.part_lines) for number in missing)
 
-        def parts() -> Iterator[Part]:
+        def parts() -> Iterator[LinePart]:
             texts = _read_texts(self.text)
             for number in range(1, done.n_parts + 1):
                 all_lines = list(islice(texts, self.part_lines))
                 if number in wanted:
                     out, first = done.part(number), (number - 1) * self.part_lines + 1
                     lines[out] = all_lines
-                    yield Part(out, first, [line for line in all_lines if isinstance(line, str)])
+                    yield LinePart(out, first, [line for line in all_lines if isinstance(line, str)])
 
         def show(n_more: int) -> None:
             progress("translated", n_done + n_more, n_lines)
