@@ -205,7 +205,8 @@ def _document_files(
         raise UserError(f"{source}: is a document; name its translation with --output FILE{source.suffix}")
     if sources is None or source is None:
         raise UserError("--output needs --input: a document, or files of lines; or redirect the output with > FILE")
-    if len(sources) > 1 or source.is_dir() or not is_document(source.name) or target.is_dir():
+    has_lines = not is_document(source.name) or (not is_rich_document(source.name) and not target.suffix)
+    if len(sources) > 1 or source.is_dir() or has_lines or target.is_dir():
         return None
     if option := next((name for name, value in unused.items() if value), None):
         raise UserError(f"{option} has no effect on a document; leave {option} or --output out")
