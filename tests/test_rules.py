@@ -32,6 +32,7 @@ LAYERS = [
     {"convert"},
     {"pipelines"},
     {"alignment"},
+    {"bulk"},
     {"documents"},
     {"evaluate"},
     {"train"},

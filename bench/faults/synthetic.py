@@ -1,12 +1,12 @@
-"""Kill the commands that make synthetic data, start them again, and compare the results.
+"""Kill the commands that translate in parts, start them again, and compare the results.
 
-    python bench/faults/synthetic.py --n 30                      # each of the three jobs is killed ten times
+    python bench/faults/synthetic.py --n 40                      # each of the four jobs is killed ten times
     python bench/faults/synthetic.py --every --recipes distill   # once before each change of a file
 
-`regard backtranslate`, `regard rounds` and `regard distill` are killed with SIGKILL just before a change of a file; in
-half of the cases a file that was being written is left empty or cut, as after a power failure. A job is killed ten
-times, each time further on, and then runs to its end: all its files must be those of a job that was never killed. The
-table counts the kills by command.
+`regard translate` of several files, `regard backtranslate`, `regard rounds` and `regard distill` are killed with
+SIGKILL just before a change of a file; in half of the cases a file that was being written is left empty or cut, as
+after a power failure. A job is killed ten times, each time further on, and then runs to its end: all its files must be
+those of a job that was never killed. The table counts the kills by command.
 """
 
 import sys
@@ -54,6 +54,9 @@ class Job:
         if self.verb == "backtranslate":
             options = ("--part-lines", 3, "--keep", 0.8, "--sample")
             return "backtranslate", data / "model", data / "mono.fr", "--out", out / "pairs.tsv.gz", *options
+        if self.verb == "translate":
+            files = (data / "mono.fr", data / "small.fr", data / "valid.fr")
+            return "translate", data / "model", "--input", *files, "--output", out / "lines", "--part-lines", 20
         if self.verb == "rounds":
             return "rounds", *pairs, *valid, "--mono-tgt", data / "mono.fr", "--out", out, *TINY, *COMMON
         teachers = (data / "forward", data / "other")
@@ -156,8 +159,8 @@ def work(references: dict[str, Undisturbed], case: Case) -> list[Outcome]:
 
 
 def main() -> None:
-    verbs = ("backtranslate", "rounds", "distill")
-    args = parse_options(__doc__, n=30, recipes=verbs, every="instead of --n: once before each change of a file")
+    verbs = ("translate", "backtranslate", "rounds", "distill")
+    args = parse_options(__doc__, n=40, recipes=verbs, every="instead of --n: once before each change of a file")
     with work_folder() as folder:
         data = make_data(folder / "data")
         references = {verb: make_reference(Job(verb, data), folder / verb) for verb in args.recipes}

@@ -171,7 +171,7 @@ def _owner(path: Path) -> dict[str, object]:
 
 def _in_use(path: Path) -> UserError:
     who = _describe(_owner(path))
-    return UserError(f"{path.parent}: in use by {who}; wait until it has finished, or choose another --out")
+    return UserError(f"{path.parent}: in use by {who}; wait until it has finished, or choose another folder")
 
 
 def _describe(owner: dict[str, object]) -> str:

@@ -71,7 +71,6 @@ def test_mistakes_are_one_line(model: Path, tmp_path: Path, error_line: Callable
     assert "no such file" in error_line("backtranslate", model, tmp_path / "none", "--out", out)
     assert "no model found" in error_line("backtranslate", tmp_path, text, "--out", out)
     assert "ends in .tsv" in error_line("backtranslate", model, text, "--out", tmp_path / "pairs.txt")
-    assert "not written" in error_line("backtranslate", model, text, "--out", tmp_path / "pairs.tsv.zst")
     assert "there is no folder" in error_line("backtranslate", model, text, "--out", tmp_path / "x" / "pairs.tsv")
     assert "keep must be at most 1" in error_line("backtranslate", model, text, "--out", out, "--keep", 2)
     assert "add --sample" in error_line("backtranslate", model, text, "--out", out, "--top-k", 5)

@@ -37,11 +37,11 @@ def test_a_paragraph_that_is_too_long_is_reported(toy_run: Path, tmp_path: Path)
     ("arguments", "problem"),
     [
         (["--input", "a.docx"], "name its translation with --output FILE.docx"),
-        (["--output", "b.docx"], "--output needs a document as --input"),
+        (["--output", "b.docx"], "--output needs --input"),
         (["--input", "a.docx", "--output", "b.txt"], "let its name end with .docx"),
         (["--input", "a.docx", "--output", "a.docx"], "is the document itself"),
         (["--input", "a.docx", "--output", "no/b.docx"], "there is no folder"),
-        (["--input", "a.tmx", "--output", "b.tmx"], "no document that can be translated"),
+        (["--input", "a.tmx", "--output", "b.tmx"], "the translations of lines go into a folder"),
         (["--input", "no.docx", "--output", "b.docx"], "no such file"),
         (["--input", "a.docx", "--output", "b.docx", "--n-best", "2"], "--n-best has no effect on a document"),
         (["--input", "a.docx", "--output", "b.docx", "--text", "a"], "--text has no effect on a document"),

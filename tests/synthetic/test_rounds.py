@@ -10,9 +10,9 @@ from regard.data.data_file import read_lines
 from regard.data.mixture_file import read_mixture
 from regard.errors import UserError
 from regard.synthetic.backtranslation import TAG, BackTranslation
-from regard.synthetic.bulk_translation import BulkTranslation
 from regard.synthetic.model_training import ModelTraining
 from regard.synthetic.rounds import RoundsPlan, best_forward, run_rounds
+from regard.synthetic.text_translation import TextTranslation
 from regard.train.recipe import load_recipe
 from regard.train.run import Run, train
 from tests.synthetic.conftest import SETTINGS
@@ -52,7 +52,7 @@ def test_each_step_is_what_one_could_do_by_hand(plan: RoundsPlan, tmp_path: Path
     folder = plan.out / "round-1"
     languages = [load_directions(folder / name).first.languages for name in ("reverse", "forward")]
     assert languages == [("fr", "en"), ("en", "fr")]
-    by_hand = BulkTranslation((folder / "reverse",), plan.target_text, tmp_path / "parts")
+    by_hand = TextTranslation((folder / "reverse",), plan.target_text, tmp_path / "parts")
     BackTranslation(by_hand, tmp_path / "pairs.tsv.gz").run()
     assert (tmp_path / "pairs.tsv.gz").read_bytes() == (folder / "target-text.tsv.gz").read_bytes()
     mixture, valid = read_mixture(folder / "forward.yaml"), plan.out / "data" / "valid.tsv.gz"

@@ -10,8 +10,8 @@ from regard.cli.app import app
 from regard.cli.option_groups import with_option_groups
 from regard.cli.options import DeviceOption, EngineOption, ToOption
 from regard.cli.output import ProgressLine, continue_by_same_command, print_line, print_warning
-from regard.cli.pipeline import check_device
 from regard.cli.synthetic_options import SynthesisOptions
+from regard.cli.worker_options import WorkerOptions
 
 ReverseArgument = Annotated[
     Path,
@@ -21,7 +21,9 @@ TextArgument = Annotated[
     Path,
     typer.Argument(metavar="TEXT", help="Text of the target language, one sentence per line; plain, .gz, .xz, .zst."),
 ]
-OutOption = Annotated[Path, typer.Option(metavar="FILE", help="The file of pairs to write: .tsv, .tsv.gz or .tsv.xz.")]
+OutOption = Annotated[
+    Path, typer.Option(metavar="FILE", help="The file of pairs to write: .tsv, .tsv.gz, .tsv.xz or .tsv.zst.")
+]
 TagOption = Annotated[
     str, typer.Option(help="The tag of these pairs in the lines for `regard train --data`; empty: none.")
 ]
@@ -36,6 +38,7 @@ def backtranslate(
     tag: TagOption = "<bt>",
     to: ToOption = None,
     options: SynthesisOptions = SynthesisOptions(),
+    workers: WorkerOptions = WorkerOptions(),
     engine: EngineOption = "torch",
     device: DeviceOption = None,
 ) -> None:
@@ -46,13 +49,13 @@ def backtranslate(
     """
     from regard.data.mixture import CorpusConfig
     from regard.synthetic.backtranslation import BackTranslation, check_languages, check_pair_file, parts_folder
-    from regard.synthetic.bulk_translation import BulkTranslation
+    from regard.synthetic.text_translation import TextTranslation
 
     check_pair_file(out)
     CorpusConfig.parse({"files": [out], "tag": tag}, "--tag")
     filter_, parts = options.filter(), parts_folder(out)
     search = options.search(to)
-    job = BulkTranslation((reverse,), text, parts, search, options.lines(), engine, check_device(device))
+    job = TextTranslation((reverse,), text, parts, search, workers.lines(), engine, workers.choose(device))
     if warning := check_languages(reverse, text, to):
         print_warning(warning)
     with continue_by_same_command(), ProgressLine("lines", log=True) as progress:

@@ -10,6 +10,7 @@ from regard.cli.option_groups import with_option_groups
 from regard.cli.options import EngineOption, ToOption, ValidOption, ValidPairCommand
 from regard.cli.output import ProgressLine, continue_by_same_command, print_line
 from regard.cli.synthetic_options import StepTrainingOptions, SynthesisOptions
+from regard.cli.worker_options import WorkerOptions
 from regard.errors import UserError
 
 TeachersArgument = Annotated[
@@ -53,6 +54,7 @@ def distill(
     recipe: RecipeOption = "student",
     training: StepTrainingOptions = StepTrainingOptions(),
     options: SynthesisOptions = SynthesisOptions(),
+    workers: WorkerOptions = WorkerOptions(),
     engine: EngineOption = "torch",
 ) -> None:
     """Train a fast student on the translations of its teachers.
@@ -74,7 +76,8 @@ def distill(
         training=training.training(recipe),
         search=options.search(to),
         filter=options.filter(),
-        part_lines=options.lines(),
+        part_lines=workers.lines(),
+        workers=workers.choose(training.device),
         engine=engine,
     )
     with continue_by_same_command(), ProgressLine("lines", log=True) as progress:

@@ -24,7 +24,7 @@ from regard.cli.options import (
     without_none,
 )
 from regard.cli.output import ProgressLine, print_line, print_warning
-from regard.cli.pipeline import limit_sources, load_any, load_translator
+from regard.cli.pipeline import load_any, load_translator
 from regard.errors import UserError
 from regard.paths import check_output_file
 
@@ -146,7 +146,7 @@ def evaluate(
         return
     _reject_unused({"--stride": stride, "--regions": regions}, "a translator")
     run = _TranslatorEvaluation(
-        limit_sources(pipeline, max_source),
+        pipeline.limit_sources(max_source),
         load_translator(baseline, device=device, max_source=max_source, engine=engine) if baseline else None,
         options,
         ScoreOptions(tokenize, lowercase),

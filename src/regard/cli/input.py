@@ -62,16 +62,13 @@ def stdin_lines() -> Iterator[str]:
 
 
 def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    from regard.data.data_file import decode_any
+
     bad_lines = 0
     for raw in lines:
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError:
-            line = raw.decode("utf-8", errors="replace")
-            bad_lines += 1
-        else:
-            bad_lines += "\0" in line
-        yield line.replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\r\n")
+        line, is_text = decode_any(raw)
+        bad_lines += not is_text
+        yield line
     if bad_lines:
         print_warning(f"{name}: {bad_lines:,} × a line with invalid UTF-8 or a NUL character, replaced by \ufffd")
 

@@ -116,13 +116,32 @@ def continue_by_same_command() -> Iterator[None]:
     from regard.train.signals import Stopped
 
     try:
-        yield
+        with _terminated_as_exception():
+            yield
     except Stopped as stopped:
         print_warning("stopped and saved; give the same command again to continue")
         raise typer.Exit(128 + stopped.signal_number) from None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Terminated) as stop:
         print_warning("stopped; give the same command again to continue")
-        raise typer.Exit(128 + signal.SIGINT) from None
+        raise typer.Exit(128 + (signal.SIGINT if isinstance(stop, KeyboardInterrupt) else signal.SIGTERM)) from None
+
+
+class _Terminated(BaseException):
+    """SIGTERM has arrived."""
+
+
+@contextmanager
+def _terminated_as_exception() -> Iterator[None]:
+    """Let SIGTERM raise an exception, as Ctrl-C does, so that a job ends its workers."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class ProgressLine:

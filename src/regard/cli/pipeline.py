@@ -27,18 +27,13 @@ def load_any(
 
 
 def load_translator(
-    *folders: Path,
-    device: str | None,
-    max_source: int | None = None,
-    engine: str = "torch",
-    draft: Path | None = None,
-    rerank: Path | None = None,
+    folder: Path, device: str | None, max_source: int | None = None, engine: str = "torch"
 ) -> "Translator":
-    """Load a translator, or several as an ensemble; `max_source` is the limit on its sources, if not its own."""
+    """Load a translator; `max_source` is the limit on its sources, if not its own."""
     from regard.pipelines import load
 
-    translator = load.load_translator(*folders, device=check_device(device), engine=engine, draft=draft, rerank=rerank)
-    return limit_sources(say_engine(translator, engine), max_source)
+    translator = load.load_translator(folder, device=check_device(device), engine=engine)
+    return say_engine(translator, engine).limit_sources(max_source)
 
 
 def say_engine(pipeline: "PipelineT", engine: str) -> "PipelineT":
@@ -48,16 +43,6 @@ def say_engine(pipeline: "PipelineT", engine: str) -> "PipelineT":
     if line := EngineChoice.parse(engine).describe(getattr(pipeline, "engine", None)):
         print_warning(line)
     return pipeline
-
-
-def limit_sources(translator: "Translator", max_source: int | None) -> "Translator":
-    """Set the limit on the sources of a translator, unless it keeps its own."""
-    from regard.search.decode import DecodeConfig
-
-    if max_source is not None:
-        options = {**translator.decode_config.model_dump(), "max_source": max_source}
-        translator.decode_config = DecodeConfig.parse(options, where="--max-source")
-    return translator
 
 
 def load_kind(folder: Path, kind: "type[PipelineT]", device: str | None) -> "PipelineT":

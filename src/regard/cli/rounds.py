@@ -10,6 +10,7 @@ from regard.cli.option_groups import with_option_groups
 from regard.cli.options import LanguagesOption, PairFilesArgument, ValidOption, ValidPairCommand, parse_languages
 from regard.cli.output import ProgressLine, continue_by_same_command, print_line, print_warning
 from regard.cli.synthetic_options import StepTrainingOptions, SynthesisOptions
+from regard.cli.worker_options import WorkerOptions
 
 MonoTgtOption = Annotated[
     Path, typer.Option("--mono-tgt", metavar="TEXT", help="Text of the target language, one sentence per line.")
@@ -58,6 +59,7 @@ def rounds(
     training: StepTrainingOptions = StepTrainingOptions(),
     languages: LanguagesOption = None,
     options: SynthesisOptions = SynthesisOptions(),
+    workers: WorkerOptions = WorkerOptions(),
 ) -> None:
     """Train with back-translated text, in rounds.
 
@@ -80,7 +82,8 @@ def rounds(
         training=training.training(recipe),
         search=options.search(),
         filter=options.filter(),
-        part_lines=options.lines(),
+        part_lines=workers.lines(),
+        workers=workers.choose(training.device),
         languages=parse_languages(languages),
     )
     with continue_by_same_command(), ProgressLine("lines", log=True) as progress:

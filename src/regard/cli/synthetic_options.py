@@ -42,14 +42,6 @@ class SynthesisOptions:
     keep: Annotated[float, typer.Option(help="Keep this share of the synthetic pairs: those with the best scores.")] = (
         1.0
     )
-    part_lines: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=2**31,
-            help="Lines per part; a stopped job continues after its last complete part.  [default: 8192]",
-        ),
-    ] = None
 
     def search(self, to: str | None = None) -> dict[str, Any]:
         """Return the options of the translator that were given."""
@@ -61,12 +53,6 @@ class SynthesisOptions:
         from regard.synthetic.pair_filter import PairFilter
 
         return PairFilter.parse({"min_score": self.min_score, "keep": self.keep}, where="")
-
-    def lines(self) -> int:
-        """Return the number of lines per part."""
-        from regard.synthetic.bulk_translation import PART_LINES
-
-        return self.part_lines or PART_LINES
 
 
 @dataclass(frozen=True)

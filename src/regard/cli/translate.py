@@ -1,13 +1,12 @@
 """`regard translate`: lines of text in, translations out."""
 
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand
 
 from regard.cli.app import app
 from regard.cli.decoding_options import DecodingOptions, SearchOptions
@@ -20,14 +19,16 @@ from regard.cli.options import (
     MaxSourceOption,
     TextOption,
     ToOption,
+    without_none,
 )
-from regard.cli.output import ProgressLine, print_line, print_warning
-from regard.cli.pipeline import load_translator
+from regard.cli.output import ProgressLine, continue_by_same_command, print_line, print_warning
+from regard.cli.pipeline import check_device, say_engine
+from regard.cli.worker_options import WorkerOptions
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.pipelines.translation import Candidate, Translation
-    from regard.pipelines.translator import Translator
+    from regard.bulk.line_translator import LineTranslator, TranslationWork
+    from regard.pipelines.translation import Translation
 
 PrefixOption = Annotated[str | None, typer.Option(help="Every translation starts with this text.")]
 AlignmentOption = Annotated[
@@ -47,20 +48,21 @@ AsWrittenOption = Annotated[
     typer.Option("--as-written", help="Do not change case and punctuation that the model has not seen in training."),
 ]
 InputOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--input",
-        metavar="FILE",
+        metavar="FILE…",
         help="Translate the lines of this file (plain, .gz, .xz, .zst), the sources of a file of pairs (.tmx …), "
-        "or with --output a document.",
+        "or with --output a document, or several files of lines: names, patterns or a folder.",
     ),
 ]
 OutputOption = Annotated[
     Path | None,
     typer.Option(
         "--output",
-        metavar="FILE",
-        help="Translate --input as a document (txt, html, docx, odt, srt, epub) with its structure into this file.",
+        metavar="PATH",
+        help="Translate --input as a document (txt, html, docx, odt, srt, epub) with its structure into this file; "
+        "or files of lines into this folder, with several workers.",
     ),
 ]
 GlossaryOption = Annotated[
@@ -84,10 +86,20 @@ FoldersArgument = Annotated[
 ]
 EnsembleOption = Annotated[list[Path] | None, typer.Option(hidden=True)]
 
-_N_EXAMPLES = 5  # words that a warning shows
+
+class InputFilesCommand(TyperCommand):
+    """A command whose --input takes any number of files, up to the next option or model directory."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        expanded, of_input = list[str](), False
+        for i, word in enumerate(args):
+            follows = i > 0 and args[i - 1] == "--input"
+            of_input = follows or (of_input and not word.startswith("-") and not (Path(word) / "config.json").exists())
+            expanded += ["--input", word] if of_input and not follows else [word]
+        return super().parse_args(ctx, expanded)
 
 
-@app.command()
+@app.command(cls=InputFilesCommand)
 @with_option_groups
 def translate(
     folders: FoldersArgument,
@@ -110,30 +122,45 @@ def translate(
     as_json: JsonLinesOption = False,
     engine: EngineOption = "torch",
     device: DeviceOption = None,
+    workers: WorkerOptions = WorkerOptions(),
 ) -> None:
-    """Translate text line by line; with --output, a document.
+    """Translate text line by line; with --output, a document or many files.
 
     The sentences of a line are translated one by one, unless there are --n-best or --prefix.
     A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
+    The same command continues a translation of many files that was stopped.
     """
+    from regard.bulk.line_format import LineFormat
+    from regard.bulk.line_translator import LineTranslator, TranslationWork
+
     options = search.options(mbr=bool(decoding.mbr)) | decoding.options(search.beam, search.sample)
-    options |= {"to": to, "as_written": as_written, "split": not no_split, **_glossary(glossary, glossary_mode)}
-    if prefix:
-        options["prefix"] = decode_argument(prefix)
-    unused = {"--text": text, "--n-best": search.n_best, "--prefix": prefix, "--alignment": alignment}
-    files = _document_files(input_, output, {**unused, "--json": as_json, "--no-split": no_split})
+    options |= without_none(to=to, as_written=as_written, split=not no_split)
+    options |= {"prefix": decode_argument(prefix)} if prefix else {}
     _check_folders(folders)
-    translator = load_translator(
-        *folders, *(ensemble or ()), device=device, max_source=max_source, engine=engine, **decoding.folders
+    line_format = LineFormat(scores=bool(search.n_best), alignment=alignment, as_json=as_json)
+    work = TranslationWork(
+        models=(*folders, *(ensemble or ())),
+        **decoding.folders,
+        engine=engine,
+        max_source=max_source,
+        options=options,
+        **_glossary(glossary, glossary_mode),
+        markup=markup,
+        copy_unknown=copy_unknown,
+        format=line_format,
     )
-    if files:
-        _translate_document(translator, *files, copy_unknown, options)
+    unused = {"--text": text, "--n-best": search.n_best, "--prefix": prefix, "--alignment": alignment}
+    document = _document_files(input_, output, {**unused, "--json": as_json, "--no-split": no_split})
+    if output and not document:
+        _translate_files(work, input_ or [], output, text, workers, device)
         return
-    if search.n_best and search.beam is None and not (search.sample or decoding.draft):
-        options["beam"] = max(translator.decode_config.beam, search.n_best)
-    lines, n_lines = _source_lines(translator, text, input_, to), lines_at_once(text, input_)
-    translations = _translate_all(translator, lines, n_lines, (markup, copy_unknown), alignment, options)
-    _print_all(translations, _Formatter(bool(search.n_best), alignment, as_json))
+    workers.check_unused()
+    translator = LineTranslator(work, check_device(device))
+    say_engine(translator.translator, engine)
+    if document:
+        _translate_document(translator, *document)
+        return
+    _print_all(_translate_lines(translator, text, input_[0] if input_ else None, to), line_format)
 
 
 def _check_folders(folders: Sequence[Path]) -> None:
@@ -153,158 +180,107 @@ def _glossary(path: Path | None, mode: str | None) -> dict[str, Any]:
     return {"glossary": Glossary.read(path), "glossary_mode": mode} if path else {}
 
 
-def _source_lines(
-    translator: "Translator", texts: list[str] | None, path: Path | None, to: str | None
-) -> Iterator[str]:
-    """Return the lines to translate: --text, --input or standard input."""
-    direction = translator.directions.find(to) if to else translator.directions.first
-    return input_texts(texts) if path is None else file_texts(path, texts, direction.languages)
+def _translate_lines(
+    translator: "LineTranslator", texts: list[str] | None, path: Path | None, to: str | None
+) -> Iterator["Translation"]:
+    """Translate the lines of --text, --input or standard input."""
+    directions = translator.translator.directions
+    languages = (directions.find(to) if to else directions.first).languages
+    lines = input_texts(texts) if path is None else file_texts(path, texts, languages)
+    return translator.stream(lines, lines_at_once(texts, path))
 
 
-def _document_files(source: Path | None, target: Path | None, unused: Mapping[str, object]) -> tuple[Path, Path] | None:
+def _document_files(
+    sources: Sequence[Path] | None, target: Path | None, unused: Mapping[str, object]
+) -> tuple[Path, Path] | None:
     """Return the paths of a document and its translation, if they and the other options are right; None for lines."""
-    from regard.documents.kinds import check_document_files, is_rich_document
+    from regard.documents.kinds import check_document_files, is_document, is_rich_document
 
+    source = sources[0] if sources else None
     if target is None:
+        if sources and len(sources) > 1:
+            raise UserError("--input has several files; name a folder for their translations with --output FOLDER")
         if source is None or not is_rich_document(source.name):
             return None
         raise UserError(f"{source}: is a document; name its translation with --output FILE{source.suffix}")
-    if source is None:
-        raise UserError("--output needs a document as --input; redirect the translation of lines with > FILE")
+    if sources is None or source is None:
+        raise UserError("--output needs --input: a document, or files of lines; or redirect the output with > FILE")
+    has_lines = not is_document(source.name) or (not is_rich_document(source.name) and not target.suffix)
+    if len(sources) > 1 or source.is_dir() or has_lines or target.is_dir():
+        return None
     if option := next((name for name, value in unused.items() if value), None):
         raise UserError(f"{option} has no effect on a document; leave {option} or --output out")
     check_document_files(source, target)
     return source, target
 
 
-def _translate_document(
-    translator: "Translator", source: Path, target: Path, copy_unknown: bool, options: dict[str, Any]
+def _translate_files(
+    work: "TranslationWork",
+    sources: Sequence[Path],
+    folder: Path,
+    texts: list[str] | None,
+    workers: WorkerOptions,
+    device: str | None,
 ) -> None:
+    """Translate files of lines into a folder, and print warnings; end with code 2 if a line has no translation."""
+    from regard.bulk.shard_translation import ShardTranslation
+    from regard.bulk.shards import find_shards
+    from regard.documents.kinds import is_rich_document
+
+    if texts:
+        raise UserError("--input and --text exclude each other; give one of them")
+    if len(sources) == 1 and sources[0].is_file() and folder.suffix and not folder.exists():
+        raise UserError(
+            f"--output {folder}: the translations of lines go into a folder; make a folder of that name first, or "
+            f"leave --output out and write `> {folder}`"
+        )
+    shards = find_shards(sources)
+    if document := next((path for path in shards if is_rich_document(path.name)), None):
+        raise UserError(f"{document}: is a document; translate it alone, with --output FILE{document.suffix}")
+    work.check()
+    job = ShardTranslation(work, tuple(shards), folder, workers.choose(device), workers.lines())
+    with continue_by_same_command(), ProgressLine("lines", log=True) as progress:
+        report = job.run(progress)
+    for warning in report.warnings():
+        print_warning(warning)
+    if report.refused.total:
+        raise typer.Exit(2)
+
+
+def _translate_document(lines: "LineTranslator", source: Path, target: Path) -> None:
     """Translate a document, and print warnings; end with code 2 if a paragraph could not be translated."""
+    from regard.bulk.line_report import LineReport
     from regard.documents.translate import translate_document
 
-    options = {name: value for name, value in options.items() if name != "split"}  # documents are always split
-    unseen, unmet = _unseen_words(), _unmet_terms()
+    work, found = lines.work, LineReport()
+    options = {name: value for name, value in work.options.items() if name != "split"}  # documents are always split
+    options |= {"glossary": work.glossary, "glossary_mode": work.glossary_mode, "copy_unknown": work.copy_unknown}
     with ProgressLine("paragraphs") as progress:
-        report = translate_document(translator, source, target, copy_unknown=copy_unknown, progress=progress, **options)
-    unseen.add(report.unknown)
-    unmet.add(map(str, report.unmet_terms))
-    unseen.warn()
-    unmet.warn()
+        report = translate_document(lines.translator, source, target, progress=progress, **options)
+    found.unseen.add(report.unknown)
+    found.unmet.add(map(str, report.unmet_terms))
+    for warning in found.warnings():
+        print_warning(warning)
     for problem in report.problems:
         print_warning(problem.describe(f"{source}: a sentence", "--max-source") + "; its paragraph was not translated")
     if report.problems:
         raise typer.Exit(2)
 
 
-def _print_all(translations: Iterable["Translation"], formatter: "_Formatter") -> None:
+def _print_all(translations: Iterable["Translation"], line_format: Callable[["Translation"], str]) -> None:
     """Print the translations as they come, and warnings; end with code 2 if a line could not be translated."""
-    n_refused, unseen, unmet = 0, _unseen_words(), _unmet_terms()
+    from regard.bulk.line_report import Examples, LineReport
+
+    report = LineReport()
     with ProgressLine("lines", visible=not sys.stdout.isatty()) as progress:
         for number, translation in enumerate(translations, start=1):
             if translation.problem:
                 print_warning(translation.problem.describe(f"line {number:,}", "--max-source"))
-                n_refused += 1
-            print_line(formatter(translation))
-            unseen.add(translation.unknown)
-            unmet.add(f"line {number:,}: {term}" for term in translation.unmet_terms)
+            print_line(line_format(translation))
+            report.add(number, translation)
             progress("translated", number)
-    unseen.warn()
-    unmet.warn()
-    if n_refused:
+    refused, report.refused = report.refused.total, Examples()  # these were printed one by one
+    for warning in report.warnings():
+        print_warning(warning)
+    if refused:
         raise typer.Exit(2)
-
-
-def _translate_all(
-    translator: "Translator",
-    lines: Iterator[str],
-    n_lines: int,
-    carried: tuple[bool, bool],
-    attention: bool,
-    options: dict[str, Any],
-) -> Iterator["Translation"]:
-    """Translate lines; `carried` says whether markup and unknown words are carried over from the source."""
-    from regard.alignment.transfer import MarkupTransfer
-
-    transfer = MarkupTransfer(*carried)
-    if transfer.markup or transfer.unknown:
-        return transfer.translate(translator, lines, n_lines=n_lines, skip_long=True, **options)
-    return translator.stream(lines, n_lines, attention=attention, skip_long=True, **options)
-
-
-class _Examples:
-    """Counts things of one kind, and keeps the first ones for a warning at the end."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        self.total = 0
-        self.first: dict[str, None] = {}
-        self.more = False
-
-    def add(self, examples: Iterable[str]) -> None:
-        """Add those of a line."""
-        for example in examples:
-            self.total += 1
-            if len(self.first) < _N_EXAMPLES:
-                self.first[example] = None
-            elif example not in self.first:
-                self.more = True
-
-    def warn(self) -> None:
-        """Print a warning if there are any."""
-        if self.total:
-            shown = ", ".join([*self.first, *(["…"] if self.more else [])])
-            print_warning(f"{self.total:,} × {self.what}: {shown}")
-
-
-def _unseen_words() -> _Examples:
-    return _Examples("a word that never occurred in training")
-
-
-def _unmet_terms() -> _Examples:
-    return _Examples("a term of the glossary that is not in the translation")
-
-
-@dataclass(frozen=True)
-class _Formatter:
-    """Turns a Translation into the lines to print."""
-
-    scores: bool
-    alignment: bool
-    as_json: bool
-
-    def __call__(self, translation: "Translation") -> str:
-        if self.as_json:
-            return self._json(translation)
-        candidates = translation.hypotheses if self.scores else translation.hypotheses[:1]
-        return "\n".join(self._line(candidate) for candidate in candidates)
-
-    def _line(self, candidate: "Candidate") -> str:
-        from regard.alignment.from_attention import format_links
-
-        line = f"{candidate.score:.4f}\t{candidate.text}" if self.scores else candidate.text
-        return f"{line} ||| {format_links(_links(candidate))}" if self.alignment else line
-
-    def _json(self, translation: "Translation") -> str:
-        hypotheses: list[dict[str, Any]] = [
-            {"text": h.text, "score": h.score, "confidence": h.confidence, "tokens": h.tokens}
-            | ({"alignment": _links(h)} if self.alignment else {})
-            for h in translation.hypotheses
-        ]
-        row = {
-            "source": translation.source,
-            "source_tokens": translation.source_tokens,
-            "unknown": translation.unknown,
-            "hypotheses": hypotheses,
-        }
-        if translation.unmet_terms:
-            row["unmet_terms"] = [str(term) for term in translation.unmet_terms]
-        if translation.problem:
-            row["problem"] = translation.problem.problem
-        return json.dumps(row, ensure_ascii=False)
-
-
-def _links(candidate: "Candidate") -> tuple[tuple[int, int], ...]:
-    if candidate.attention is not None and not candidate.attention.cross.size:
-        raise UserError("this model has no cross attention, and so no word alignment; leave --alignment out")
-    return candidate.alignment or ()

@@ -134,6 +134,13 @@ def fingerprint_files(paths: Sequence[Path], options: str) -> str:
     return fingerprint(files, options)
 
 
+def count_lines(path: Path) -> tuple[int, str]:
+    """Return the number of lines of a file, and the hash of its bytes."""
+    file = DataFile(path)
+    n_lines = sum(1 for _ in file.lines())
+    return n_lines, file.digest().hex()
+
+
 @dataclass(frozen=True)
 class BadLine:
     """Why a line or pair cannot be used."""
@@ -154,3 +161,12 @@ def decode_line(raw: bytes, number: int, report: CorpusReport, *, first: bool, e
     except UnicodeDecodeError:
         return BadLine("invalid UTF-8")
     return BadLine("NUL character") if "\0" in text else text
+
+
+def decode_any(raw: bytes) -> tuple[str, bool]:
+    """Return a line without its end as text, and whether it is text: invalid bytes and NUL characters are replaced."""
+    try:
+        line, is_text = raw.decode("utf-8"), True
+    except UnicodeDecodeError:
+        line, is_text = raw.decode("utf-8", errors="replace"), False
+    return line.replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\r\n"), is_text and "\0" not in line

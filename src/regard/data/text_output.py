@@ -4,6 +4,7 @@ import gzip
 import lzma
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,11 +25,16 @@ def new_text_file(path: Path) -> Iterator[BinaryIO]:
         elif path.suffix == ".xz":
             with lzma.LZMAFile(file, "wb") as xz:
                 yield xz  # type: ignore[misc]
+        elif path.suffix == ".zst":
+            import zstandard
+
+            with zstandard.ZstdCompressor().stream_writer(file, closefd=False) as zst:
+                yield zst
         else:
             yield file
 
 
 def check_text_suffix(path: Path) -> None:
-    """Refuse a name whose compression can be read but not written."""
-    if path.suffix == ".zst":
-        raise UserError(f"{path}: zstd files can be read but not written; choose a name that ends in .gz or .xz")
+    """Refuse a compression whose package is not installed."""
+    if path.suffix == ".zst" and find_spec("zstandard") is None:
+        raise UserError(f"{path}: zstd needs a package: pip install 'regard[data]'; or choose a name that ends in .gz")

@@ -1,7 +1,7 @@
 """Decoding of tokenised sources in groups of similar length, by an engine or by PyTorch, and with a draft model."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -52,6 +52,13 @@ class SourceDecoder(PairScorer):
         check_draft(self.model, draft)
         self.draft = draft
         self.decode_config = self.decode_config.model_copy(update={"beam": 1, "n_best": 1, "sampling": None})
+
+    def limit_sources(self, max_source: int | None) -> Self:
+        """Set the limit on the tokens of a source, unless it is None, and return this pipeline."""
+        if max_source is not None:
+            options = {**self.decode_config.model_dump(), "max_source": max_source}
+            self.decode_config = DecodeConfig.parse(options, where="--max-source")
+        return self
 
     def max_output_tokens(self, n_source: int, config: DecodeConfig) -> int:
         """Return the number of tokens after which the search ends a translation of `n_source` source tokens."""

@@ -11,8 +11,8 @@ from regard.data.text_output import check_text_suffix
 from regard.errors import UserError
 from regard.files import remove_leftovers
 from regard.paths import check_output_file
-from regard.synthetic.bulk_translation import BulkTranslation, TranslatedFile
 from regard.synthetic.pair_filter import FilterResult, PairFilter, SyntheticPair, filter_pairs
+from regard.synthetic.text_translation import TextTranslation, TranslatedFile
 
 TAG = "<bt>"
 """In front of the source of back-translated pairs, so that the model can tell them from pairs that people wrote"""
@@ -22,7 +22,7 @@ TAG = "<bt>"
 class BackTranslation:
     """The translation of a text by a reverse model, and the file of pairs that is made of it."""
 
-    translation: BulkTranslation
+    translation: TextTranslation
     out: Path
     filter: PairFilter = field(default_factory=PairFilter)
 
@@ -57,7 +57,7 @@ def check_pair_file(out: Path) -> None:
     """Refuse an --out that is no TSV file, cannot be written, or was written by something else."""
     check_text_suffix(out)
     if without_compression(out).suffix != ".tsv":
-        raise UserError(f"--out {out}: name a file that ends in .tsv, .tsv.gz or .tsv.xz")
+        raise UserError(f"--out {out}: name a file that ends in .tsv, .tsv.gz, .tsv.xz or .tsv.zst")
     check_output_file(out, "--out")
     if out.exists() and not parts_folder(out).is_dir():
         raise UserError(f"--out {out}: exists already; name another file, or delete it first")

@@ -12,6 +12,10 @@ from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
+from regard.bulk.job_folder import files_fact, job_folder, model_fact
+from regard.bulk.line_translator import check_translator
+from regard.bulk.part import PART_LINES
+from regard.bulk.workers import Workers
 from regard.bundle import NO_LANGUAGES, load_directions, load_task_and_model, load_tokenizers
 from regard.data.data_file import without_compression
 from regard.data.mixture import CorpusConfig
@@ -20,11 +24,10 @@ from regard.data.parallel_corpus import SentencePair
 from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.errors import UserError
 from regard.pipelines.engine import TORCH
-from regard.synthetic.bulk_translation import PART_LINES, BulkTranslation, TranslatedFile, check_translator
-from regard.synthetic.job_folder import files_fact, job_folder, model_fact
 from regard.synthetic.model_training import ModelTraining, TrainedModel, train_once
 from regard.synthetic.pair_files import read_pairs, split_corpus, write_corpora, write_sources
 from regard.synthetic.pair_filter import FilterResult, PairFilter, SyntheticPair, filter_pairs
+from regard.synthetic.text_translation import TextTranslation, TranslatedFile
 from regard.train.run import find_languages
 
 RECIPE = "student"
@@ -53,6 +56,8 @@ class Distillation:
     filter: PairFilter = field(default_factory=PairFilter)
     part_lines: int = PART_LINES
     engine: str = TORCH
+    workers: Workers = field(default_factory=Workers)
+    """Which translate"""
 
     def __post_init__(self) -> None:
         for teacher in self.teachers:
@@ -148,8 +153,7 @@ class Distillation:
         if self.best_of > 1:
             options |= {"n_best": self.best_of, "beam": max(self.best_of, options.get("beam", 0))}
         parts = self.folder / out.name.replace(".tsv.gz", ".parts")
-        device = self.training.device
-        job = BulkTranslation(teachers, sources, parts, options, self.part_lines, self.engine, device)
+        job = TextTranslation(teachers, sources, parts, options, self.part_lines, self.engine, self.workers)
         references = self._pairs if self.best_of > 1 else None
         return filter_pairs(TeacherPairs(job.run(progress), references), self.filter, out)
 

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from regard.bulk.job_folder import files_fact, job_folder, step_folder
+from regard.bulk.line_translator import check_search
+from regard.bulk.part import PART_LINES
+from regard.bulk.workers import Workers
 from regard.bundle_files import read_files, write_files
 from regard.data.data_file import without_compression
 from regard.data.mixture import CorpusConfig
@@ -19,11 +23,10 @@ from regard.errors import UserError
 from regard.files import delete_folder, write_atomically
 from regard.manifest import MANIFEST, read_regular
 from regard.synthetic.backtranslation import TAG, BackTranslation, parts_folder
-from regard.synthetic.bulk_translation import PART_LINES, BulkTranslation, check_search, check_text
-from regard.synthetic.job_folder import files_fact, job_folder, step_folder
 from regard.synthetic.model_training import ModelTraining, TrainedModel, train_once
 from regard.synthetic.pair_files import read_pairs, split_corpus, swap_pairs, write_corpora, write_sources
 from regard.synthetic.pair_filter import PairFilter
+from regard.synthetic.text_translation import TextTranslation, check_text
 from regard.train.run import find_languages
 
 _SYMBOLS = f'tokenizer.symbols=["{TAG}"]'
@@ -53,6 +56,8 @@ class RoundsPlan:
     """How the texts are translated: beam, sampling"""
     filter: PairFilter = field(default_factory=PairFilter)
     part_lines: int = PART_LINES
+    workers: Workers = field(default_factory=Workers)
+    """Which translate"""
     languages: tuple[str, str] | None = None
     """By default those that the files of pairs name"""
 
@@ -163,8 +168,8 @@ class _Rounds:
         plan = self.plan
         if not out.exists():
             self.announce(f"{out.parent.name}: translating {text} with {model.folder}")
-            job = BulkTranslation(
-                (model.folder,), text, parts_folder(out), plan.search, plan.part_lines, device=plan.training.device
+            job = TextTranslation(
+                (model.folder,), text, parts_folder(out), plan.search, plan.part_lines, workers=plan.workers
             )
             BackTranslation(job, out, plan.filter).run(self.progress)
         delete_folder(parts_folder(out))

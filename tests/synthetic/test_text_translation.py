@@ -11,14 +11,14 @@ import pytest
 from regard.data.data_file import read_lines
 from regard.errors import UserError
 from regard.pipelines.load import load_translator
-from regard.synthetic.bulk_translation import BulkTranslation, TranslatedLine
+from regard.synthetic.text_translation import TextTranslation, TranslatedLine
 from tests.synthetic.conftest import untrained_translator
 
 SEARCHES: list[dict[str, Any]] = [{}, {"sampling": {"temperature": 1.3, "seed": 7}}, {"beam": 4, "n_best": 3}]
 
 
 def translate(model: Path, text: Path, folder: Path, **options: Any) -> list[TranslatedLine]:
-    return list(BulkTranslation((model,), text, folder, **options).run())
+    return list(TextTranslation((model,), text, folder, **options).run())
 
 
 @pytest.mark.parametrize("options", SEARCHES, ids=["beam", "sampling", "n-best"])
@@ -54,7 +54,7 @@ def test_compressed_text_gives_the_same(
 
 
 def test_only_missing_parts_are_translated(reverse_model: Path, text: Path, tmp_path: Path) -> None:
-    job = BulkTranslation((reverse_model,), text, tmp_path / "parts", part_lines=10)
+    job = TextTranslation((reverse_model,), text, tmp_path / "parts", part_lines=10)
     done = job.run()
     contents = {path.name: path.read_bytes() for path in done.folder.iterdir()}
     done.part(3).unlink()
@@ -80,7 +80,7 @@ def test_a_job_of_other_inputs_is_refused(reverse_model: Path, text: Path, tmp_p
 
 
 def test_a_damaged_part_is_named(reverse_model: Path, text: Path, tmp_path: Path) -> None:
-    done = BulkTranslation((reverse_model,), text, tmp_path / "parts").run()
+    done = TextTranslation((reverse_model,), text, tmp_path / "parts").run()
     done.part(1).write_bytes(done.part(1).read_bytes()[:-20])
     with pytest.raises(UserError, match=r"part-000001\.jsonl\.gz: damaged; delete it"):
         list(done)

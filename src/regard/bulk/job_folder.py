@@ -25,12 +25,14 @@ def job_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[None]:
     """
     with lock_folder(folder):
         remove_leftovers(folder, exclusive=True)
-        if (folder / MANIFEST).exists():
-            _check_same(folder, Manifest.read(folder).facts, json.loads(json.dumps(facts)))
-        elif other := next((path for path in folder.iterdir() if not path.name.startswith(".")), None):
-            raise UserError(f"{folder}: holds {other.name}, which is not of such a job; choose another --out")
-        else:
+        others = (path for path in folder.iterdir() if not path.name.startswith(".") and path.name != MANIFEST)
+        other = next(others, None)
+        if other is None:  # nothing was done, perhaps because one of the options was a mistake
             Manifest({}, facts).write(folder)
+        elif (folder / MANIFEST).exists():
+            _check_same(folder, Manifest.read(folder).facts, json.loads(json.dumps(facts)))
+        else:
+            raise UserError(f"{folder}: holds {other.name}, which is not of such a job; choose another folder")
         yield
 
 
@@ -43,12 +45,12 @@ def step_folder(folder: Path) -> Path:
 
 def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     if not before.keys() & now.keys():
-        raise UserError(f"{folder}: is a model directory or of another kind of job; choose another --out")
+        raise UserError(f"{folder}: is a model directory or of another kind of job; choose another folder")
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             raise UserError(
                 f"{folder}: was begun with {_change(name, before.get(name), now.get(name))}; give the same to continue "
-                "it, delete this folder to start again, or choose another --out"
+                "it, delete this folder to start again, or choose another folder"
             )
 
 
