@@ -189,7 +189,7 @@ class StackEncoder(nn.Module):
             x, trace = layer(x, mask[:, None, None, :], need_trace, heads)
             traces.append(trace)
         x = self.norm(x)
-        return Memory(x, mask, _masked_mean(x, mask), _without_none(traces))
+        return Memory(x, mask, masked_mean(x, mask), _without_none(traces))
 
     def attention_modules(self) -> list[AttentionModule]:
         return [layer.mixer for layer in self.layers if isinstance(layer.mixer, MultiHeadAttention)]
@@ -345,7 +345,7 @@ class StackDecoder(nn.Module):
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
 
 
-def _masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Mean of values [B, S, D] over the positions where mask [B, S] is True → [B, D]"""
     weights = mask.to(values.dtype)[..., None]
     return (values * weights).sum(1) / weights.sum(1)

@@ -178,6 +178,13 @@ class Generator(TextEmbedder):
         hypotheses = decode(self.decoding_model(config), self._no_batch(), config, [prefix])[0]
         return [GeneratedText(self.tokenizer.decode([*dropped, *h.ids]), h.score) for h in hypotheses]
 
+    def fit_prompt(self, ids: Sequence[int], max_new_tokens: int) -> tuple[int, Sequence[int]]:
+        """Return how many new tokens there is room for, at least half the context, and the end of the prompt."""
+        if not self.model.has_limited_context:
+            return max_new_tokens, ids
+        n_new = max(1, min(max_new_tokens, self.context // 2, self.context - 1))
+        return n_new, ids[-(self.context - n_new) :]
+
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return log p of each text, including its end."""
         rows = self.tokenizer.encode(check_texts(texts, "score"))

@@ -18,7 +18,7 @@ from regard.serve.limits import Limits
 from regard.serve.openapi_document import add_document
 from regard.serve.page import read_page
 from regard.serve.registry import Registry
-from regard.serve.routes import libretranslate, openai, trace, translate_file, v1
+from regard.serve.routes import libretranslate, openai, stages, trace, translate_file, v1
 from regard.serve.schemas.health import HealthResponse, ReadyResponse
 from regard.serve.suggestion_file import SuggestionFile
 from regard.serve.trace_store import TraceStore
@@ -45,6 +45,7 @@ def make_app(
     _add_health(app, dispatcher, store)
     app.include_router(v1.router(dispatcher))
     app.include_router(trace.router(dispatcher, store))
+    app.include_router(stages.router(dispatcher, store))
     app.include_router(openai.router(dispatcher))
     pairs = LanguagePairs(registry.of_kind(Translator))
     app.include_router(libretranslate.router(dispatcher, pairs, suggestions, access.token is not None))
