@@ -39,7 +39,7 @@ def make_app(
         files.clear()
 
     app = FastAPI(title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.dispatcher = dispatcher
+    app.state.dispatcher, app.state.traces = dispatcher, store
     add_error_handlers(app)
     add_document(app)
     _add_health(app, dispatcher, store)
