@@ -89,7 +89,7 @@ def test_parts_of_values(all_kinds: TestClient) -> None:
 
 
 def test_values_above_the_limit_are_refused(models: dict[str, Path]) -> None:
-    with make_client({"toy": models["toy"]}, Limits(tensor_bytes=2_000)) as client:
+    with make_client({"toy": models["toy"]}, Limits(tensor_bytes=1_000)) as client:
         path = f"/v1/trace/{post(client, target=[8, 9])['id']}/values"
         whole = client.get(path, params={"block": "output", "value": "logits.weight"})
         assert whole.status_code == 413 and "name[0:100;0:64]" in whole.json()["detail"]
@@ -187,12 +187,9 @@ def test_weights_that_are_not_stored_are_computed_again(models: dict[str, Path])
     with make_client({"toy": models["toy"]}) as client:
         name = post(client, target=[8, 9])["id"]
         before = get(client, name, "tensors", names="cross.weights")["cross.weights"]
-        stores = [
-            route.endpoint.__closure__ for route in client.app.routes if getattr(route, "path", "") == "/v1/trace"
-        ]  # type: ignore[attr-defined]
-        [store] = [cell.cell_contents for cell in stores[0] if hasattr(cell.cell_contents, "records")]
-        assert len(store.records) == 1
-        store.records.clear()
+        records = client.app.state.traces.records  # type: ignore[attr-defined]
+        assert len(records) == 1
+        records.clear()
         np.testing.assert_array_equal(get(client, name, "tensors", names="cross.weights")["cross.weights"], before)
 
 
@@ -234,7 +231,7 @@ def test_traces_of_encoder_only_models(all_kinds: TestClient, folders: dict[str,
 
 
 def test_byte_tokens_are_grouped_into_characters(tmp_path: Path) -> None:
-    folder = save_toy(tmp_path / "bytes", BYTES, "text", tokenizer="byte")
+    folder = save_toy(tmp_path / "bytes", BYTES, "text", tokenizer="bytes")
     with make_client({"bytes": folder}) as client:
         target = post(client, model="bytes", text="a€!", max_len=1)["target"]
     characters = [token["character"] and (token["character"]["text"], token["character"]["index"]) for token in target]
