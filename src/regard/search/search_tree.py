@@ -36,7 +36,8 @@ class SearchTree:
         self.k = k
         self.alpha = alpha
         self.steps: list[tuple[Node, ...]] = []
-        self._beam = [Node(ROOT, "", (), 0.0, 0.0, "kept")]
+        self._beam = {slot: Node(ROOT, "", (), 0.0, 0.0, "kept") for slot in range(k)}
+        """The unfinished hypotheses by their slots in the beam"""
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         self.add_step(step, row=0)
@@ -58,12 +59,12 @@ class SearchTree:
             if slot >= 0:
                 kept[slot] = node
         self.steps.append(tuple(nodes))
-        self._beam = [kept[slot] for slot in sorted(kept)]
+        self._beam = kept
 
     @property
     def best(self) -> tuple[int, ...]:
         """Tokens of the best unfinished hypothesis; empty when there is none"""
-        return self._beam[0].ids if self._beam else ()
+        return self._beam[min(self._beam)].ids if self._beam else ()
 
     @property
     def ended(self) -> list[Node]:

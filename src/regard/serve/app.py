@@ -18,7 +18,7 @@ from regard.serve.limits import Limits
 from regard.serve.openapi_document import add_document
 from regard.serve.page import read_page
 from regard.serve.registry import Registry
-from regard.serve.routes import health, libretranslate, openai, trace, translate_file, v1
+from regard.serve.routes import health, libretranslate, openai, stages, trace, translate_file, v1
 from regard.serve.suggestion_file import SuggestionFile
 from regard.serve.trace_store import TraceStore
 
@@ -39,12 +39,13 @@ def make_app(
         files.clear()
 
     app = FastAPI(title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.dispatcher, app.state.activity = dispatcher, activity
+    app.state.dispatcher, app.state.activity, app.state.traces = dispatcher, activity, store
     add_error_handlers(app)
     add_document(app)
     app.include_router(health.router(dispatcher, activity, store, files))
     app.include_router(v1.router(dispatcher))
     app.include_router(trace.router(dispatcher, store))
+    app.include_router(stages.router(dispatcher, store))
     app.include_router(openai.router(dispatcher))
     pairs = LanguagePairs(registry.of_kind(Translator))
     app.include_router(libretranslate.router(dispatcher, pairs, suggestions, access.token is not None))

@@ -38,12 +38,18 @@ class Limits(Config):
     """How long all portions of a long text may run together"""
     linger_seconds: float = Field(0.002, ge=0.0)
     """How long the first job of a batch waits for others, if there were others just before"""
-    traces: int = Field(64, ge=1)
+    traces: int = Field(2_048, ge=1)
     """Traces that are stored"""
     trace_bytes: int = Field(256 << 20, ge=1)
-    """Bytes of all stored traces"""
+    """Bytes of all stored traces, and as many of attention weights; those that are not stored are computed again"""
+    tab_traces: int = Field(16, ge=1)
+    """Traces that are stored for one tab of a browser"""
+    tab_trace_bytes: int = Field(32 << 20, ge=1)
+    """Bytes of the stored traces of one tab"""
     trace_seconds: float = Field(600.0, gt=0.0)
     """How long a trace is stored"""
+    head_rows: int = Field(16, ge=1)
+    """Variants of a sentence that are computed at once, to rank heads by their effect"""
     tensor_bytes: int = Field(32 << 20, ge=1)
     """Bytes of the tensors in one response"""
     session_seconds: float = Field(43_200.0, ge=1.0)

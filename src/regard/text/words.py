@@ -140,6 +140,12 @@ class WordFinder:
         return {row: TokenWords.of([self._tokens[i] for i in ids[row]]) for row in rows}
 
 
+def byte_of(token: str) -> int | None:
+    """Return the byte that a token such as `<0xE2>` stands for; None for other tokens."""
+    byte = _BYTE.fullmatch(token)
+    return None if byte is None else int(byte[1], 16)
+
+
 def _is_special(token: str) -> bool:
     """Whether this token is not part of a text, as the tag of a target language; an unknown token is."""
     return (token in SPECIALS and token != SPECIALS[UNK]) or is_tag(token)

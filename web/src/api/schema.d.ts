@@ -135,7 +135,9 @@ export interface paths {
         put?: never;
         /**
          * Trace
-         * @description Search for the output of a model, and record the search and the attention of all heads.
+         * @description Search for the output of a model, and record the search and what the model predicts at each position.
+         *
+         *     With `stream`, events `said` follow the search; `done` has the response.
          */
         post: operations["trace_v1_trace_post"];
         delete?: never;
@@ -198,6 +200,132 @@ export interface paths {
          * @description Return one query of one head as safetensors: q, K, V, scores, mask, weights and output.
          */
         post: operations["explain_v1_explain_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/describe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Description
+         * @description Describe what a model consists of: stacks, layers, parts, widths, numbers of parameters.
+         */
+        get: operations["description_v1_describe_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/trace/{trace_id}/stages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stages
+         * @description List the operations of a block in order, with the names and shapes of all values.
+         */
+        get: operations["stages_v1_trace__trace_id__stages_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/trace/{trace_id}/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Values
+         * @description Return values of a block as safetensors, float32.
+         *
+         *     `value`, which may be repeated, is a name and optionally a selection of each axis, separated by semicolons:
+         *     `self.query`, `self.query.weight[0:32;:]`, `logits[3:4;17,95,1200]`.
+         */
+        get: operations["values_v1_trace__trace_id__values_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/trace/{trace_id}/lens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lens
+         * @description Return what the model would predict after each part of each layer (logit lens).
+         */
+        get: operations["lens_v1_trace__trace_id__lens_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/trace/{trace_id}/flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Flow
+         * @description Return lengths of vectors as safetensors, float32, with the metadata `points`.
+         *
+         *     `encoder.norms` [points, positions]: after the embedding and after each part; `encoder.added` [parts,
+         *     positions]: of what each part adds; `cross.heads` [layers, heads, positions]: of what each head adds.
+         */
+        get: operations["flow_v1_trace__trace_id__flow_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/trace/{trace_id}/heads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Heads
+         * @description Switch each head off in turn, and return by how much log p of the traced output changes.
+         */
+        get: operations["heads_v1_trace__trace_id__heads_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -458,6 +586,103 @@ export interface components {
             /** Refusal */
             refusal: null;
         };
+        /** AttentionPart */
+        AttentionPart: {
+            /**
+             * Name
+             * @description Unique in its layer: self, cross, feedforward, …; the stages of the part have names that begin with it
+             */
+            name: string;
+            norm: components["schemas"]["NormDescription"] | null;
+            /**
+             * Norm Place
+             * @description pre: x + f(norm(x)), post: norm(x + f(x))
+             */
+            norm_place: ("pre" | "post") | null;
+            /**
+             * Residual
+             * @description Whether the output of the part is added to its input
+             */
+            residual: boolean;
+            /**
+             * Parameters
+             * @description Including those of its norm
+             */
+            parameters: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "attention";
+            /**
+             * Site
+             * @description The kind of attention, as traces and `ablate` name it
+             * @enum {string}
+             */
+            site: "encoder" | "decoder" | "cross";
+            /**
+             * Reads
+             * @description Where keys and values come from
+             * @enum {string}
+             */
+            reads: "self" | "encoder";
+            /**
+             * Form
+             * @description linear: without the softmax; recurrent: of an RNN decoder, one head over the encoder's states
+             * @enum {string}
+             */
+            form: "softmax" | "linear" | "recurrent";
+            /** Causal */
+            causal: boolean;
+            /** Heads */
+            heads: number;
+            /** Kv Heads */
+            kv_heads: number;
+            /**
+             * D Head
+             * @description Width of queries and keys in each head
+             */
+            d_head: number;
+            /** D Value */
+            d_value: number;
+            /** Score */
+            score: string;
+            /** Normalise */
+            normalise: string;
+            /**
+             * Score Bias
+             * @description What is added to the scores: none, alibi or gaussian
+             */
+            score_bias: string;
+            /**
+             * Rotary
+             * @description Whether queries and keys are rotated by their positions
+             */
+            rotary: boolean;
+            /**
+             * Local
+             * @default none
+             * @enum {string}
+             */
+            local: "none" | "monotonic" | "predictive";
+            /** Bias */
+            bias: boolean;
+        };
+        /**
+         * BaselineInfo
+         * @description How likely the tokens of the baseline are, then and with the input and the changes of this request.
+         */
+        BaselineInfo: {
+            /** Log Probs Before */
+            log_probs_before: number[];
+            /** Log Probs */
+            log_probs: number[];
+            /**
+             * Delta
+             * @description Change of their sum
+             */
+            delta: number;
+        };
         /**
          * BeamInfo
          * @description The search: beam width, and the candidates of every step.
@@ -511,6 +736,18 @@ export interface components {
                 number,
                 number
             ][] | null;
+        };
+        /**
+         * CharacterInfo
+         * @description For a token that is a byte of a character: the character, which byte of it this is, and how many it has.
+         */
+        CharacterInfo: {
+            /** Text */
+            text: string;
+            /** Index */
+            index: number;
+            /** Count */
+            count: number;
         };
         /** ChatChoice */
         ChatChoice: {
@@ -903,6 +1140,62 @@ export interface components {
             length_penalty: number;
         };
         /**
+         * DecodingInfo
+         * @description The options with which the output was searched for.
+         */
+        DecodingInfo: {
+            /** Beam */
+            beam: number;
+            /** Length Penalty */
+            length_penalty: number;
+            /** Max Len */
+            max_len: number | null;
+            /**
+             * Samples
+             * @description 0: the most likely output was searched for
+             */
+            samples: number;
+            /** Temperature */
+            temperature: number;
+            /** Top K */
+            top_k: number;
+            /** Top P */
+            top_p: number;
+            /** Seed */
+            seed: number;
+        };
+        /**
+         * DescriptionResponse
+         * @description What a model consists of, for a drawing of it.
+         */
+        DescriptionResponse: {
+            /**
+             * Architecture
+             * @enum {string}
+             */
+            architecture: "encoder-decoder" | "decoder-only" | "encoder-only";
+            /** Stacks */
+            stacks: components["schemas"]["StackDescription"][];
+            output: components["schemas"]["OutputDescription"];
+            /**
+             * Blocks
+             * @description All blocks in the order in which the model computes them
+             */
+            blocks: string[];
+            /**
+             * Shared Embedding
+             * @description Whether encoder and decoder use one embedding table
+             */
+            shared_embedding: boolean;
+            /**
+             * Parameters
+             * @description All, each counted once
+             */
+            parameters: number;
+            /** Model */
+            model: string;
+        };
+        /**
          * DetectRequest
          * @description Sent as JSON, as a form or in the query. Unknown fields are ignored.
          */
@@ -928,6 +1221,40 @@ export interface components {
             confidence: number;
             /** Language */
             language: string;
+        };
+        /** EmbeddingDescription */
+        EmbeddingDescription: {
+            /** Block */
+            block: string;
+            /**
+             * Vocabulary
+             * @description 0 for an image encoder
+             */
+            vocabulary: number;
+            /** D Model */
+            d_model: number;
+            /**
+             * Scale
+             * @description Factor of the token vectors
+             */
+            scale: number;
+            /**
+             * Positions
+             * @enum {string}
+             */
+            positions: "sinusoidal" | "learned" | "rotary" | "alibi" | "none";
+            /**
+             * Join
+             * @description How token and position vectors are combined
+             * @enum {string}
+             */
+            join: "add" | "concatenate" | "none";
+            /** Max Len */
+            max_len: number | null;
+            norm: components["schemas"]["NormDescription"] | null;
+            image: components["schemas"]["ImageDescription"] | null;
+            /** Parameters */
+            parameters: number;
         };
         /** EmbeddingRequest */
         EmbeddingRequest: {
@@ -1018,6 +1345,46 @@ export interface components {
             /** Detail */
             detail: string;
         };
+        /** FeedForwardPart */
+        FeedForwardPart: {
+            /**
+             * Name
+             * @description Unique in its layer: self, cross, feedforward, …; the stages of the part have names that begin with it
+             */
+            name: string;
+            norm: components["schemas"]["NormDescription"] | null;
+            /**
+             * Norm Place
+             * @description pre: x + f(norm(x)), post: norm(x + f(x))
+             */
+            norm_place: ("pre" | "post") | null;
+            /**
+             * Residual
+             * @description Whether the output of the part is added to its input
+             */
+            residual: boolean;
+            /**
+             * Parameters
+             * @description Including those of its norm
+             */
+            parameters: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "feed-forward";
+            /**
+             * Gated
+             * @description W_2 (SiLU(W_g x) ⊙ W_1 x) instead of W_2 φ(W_1 x)
+             */
+            gated: boolean;
+            /** Activation */
+            activation: string;
+            /** D Hidden */
+            d_hidden: number;
+            /** Bias */
+            bias: boolean;
+        };
         /** FrontendLanguages */
         FrontendLanguages: {
             source: components["schemas"]["LanguageChoice"];
@@ -1064,6 +1431,36 @@ export interface components {
             supportedFilesFormat: string[];
             language: components["schemas"]["FrontendLanguages"];
         };
+        /** HeadEffectInfo */
+        HeadEffectInfo: {
+            /**
+             * Site
+             * @enum {string}
+             */
+            site: "encoder" | "decoder" | "cross";
+            /** Layer */
+            layer: number;
+            /** Head */
+            head: number;
+            /**
+             * Delta
+             * @description log p of the traced output without this head, minus log p with all heads
+             */
+            delta: number;
+        };
+        /**
+         * HeadEffectsResponse
+         * @description The effect of switching each head off, the largest loss first.
+         */
+        HeadEffectsResponse: {
+            /**
+             * Log Prob
+             * @description Of the traced output, with all heads
+             */
+            log_prob: number;
+            /** Heads */
+            heads: components["schemas"]["HeadEffectInfo"][];
+        };
         /** HealthResponse */
         HealthResponse: {
             /**
@@ -1088,6 +1485,34 @@ export interface components {
              * @description The node of the search tree where the hypothesis ends
              */
             node: string;
+            /**
+             * Ended By
+             * @description length: it was cut at the maximum length
+             * @enum {string}
+             */
+            ended_by: "end" | "length";
+            /**
+             * Log Probs
+             * @description Of each token and, unless it was cut, of the end
+             */
+            log_probs: number[];
+        };
+        /** ImageDescription */
+        ImageDescription: {
+            /** Size */
+            size: number;
+            /** Patch */
+            patch: number;
+            /**
+             * Regions
+             * @description Per side
+             */
+            regions: number;
+            /**
+             * Stem
+             * @enum {string}
+             */
+            stem: "patches" | "convolutions";
         };
         /**
          * ImageInfo
@@ -1117,6 +1542,62 @@ export interface components {
              * @description Codes of the languages that texts in this language can be translated to
              */
             targets: string[];
+        };
+        /** LayerDescription */
+        LayerDescription: {
+            /**
+             * Block
+             * @description The name of the block, such as decoder.0, under which a trace shows its arithmetic
+             */
+            block: string;
+            /** Parts */
+            parts: (components["schemas"]["AttentionPart"] | components["schemas"]["FeedForwardPart"] | components["schemas"]["RecurrentPart"] | components["schemas"]["StateSpacePart"] | components["schemas"]["WindowPart"])[];
+            /** Parameters */
+            parameters: number;
+        };
+        /** LensCellInfo */
+        LensCellInfo: {
+            /** Top */
+            top: components["schemas"]["LensTokenInfo"][];
+            /**
+             * P
+             * @description Of the token that was generated at this position; null if there is none
+             */
+            p: number | null;
+            /**
+             * Rank
+             * @description Of that token, 1 = the most likely
+             */
+            rank: number | null;
+        };
+        /**
+         * LensResponse
+         * @description What the model would predict after each part; the last row is its prediction.
+         */
+        LensResponse: {
+            /** Rows */
+            rows: components["schemas"]["LensRowInfo"][];
+        };
+        /**
+         * LensRowInfo
+         * @description Predictions after one part of the model, one per position.
+         */
+        LensRowInfo: {
+            /** Block */
+            block: string;
+            /**
+             * Part
+             * @description Empty: before the first part
+             */
+            part: string;
+            /** Cells */
+            cells: components["schemas"]["LensCellInfo"][];
+        };
+        /** LensTokenInfo */
+        LensTokenInfo: {
+            token: components["schemas"]["TokenInfo"];
+            /** P */
+            p: number;
         };
         /**
          * LibreTranslateErrorBody
@@ -1333,6 +1814,8 @@ export interface components {
              * @default []
              */
             ablate?: string[];
+            /** @description Activations to replace */
+            patch?: components["schemas"]["PatchRequest"] | null;
             /**
              * K
              * @default 10
@@ -1386,6 +1869,18 @@ export interface components {
              */
             state: "kept" | "pruned" | "ended";
         };
+        /** NormDescription */
+        NormDescription: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "layer" | "rms";
+            /** Eps */
+            eps: number;
+            /** Parameters */
+            parameters: number;
+        };
         /**
          * OpenAIErrorBody
          * @description An error of OpenAI's API. In a stream, it takes the place of the remaining chunks.
@@ -1432,6 +1927,120 @@ export interface components {
              */
             owned_by: "regard";
         };
+        /** OutputDescription */
+        OutputDescription: {
+            /**
+             * Block
+             * @default output
+             * @constant
+             */
+            block: "output";
+            /**
+             * Predicts
+             * @enum {string}
+             */
+            predicts: "tokens" | "labels";
+            /**
+             * Rows
+             * @description text: one prediction for the whole text
+             * @enum {string}
+             */
+            rows: "source" | "read" | "sequence" | "text";
+            /**
+             * Pooling
+             * @description How the vectors of a text become one, for labels
+             * @enum {string}
+             */
+            pooling: "none" | "mean" | "last-state" | "attention";
+            /**
+             * D In
+             * @description Width of what the decoder (or encoder) hands over
+             */
+            d_in: number;
+            /**
+             * Readout
+             * @description Whether a linear map to the width of the embeddings comes first
+             */
+            readout: boolean;
+            /**
+             * Transform
+             * @description Whether norm(φ(W h + b)) comes first, as in BERT
+             */
+            transform: boolean;
+            /**
+             * Size
+             * @description Tokens or labels
+             */
+            size: number;
+            /**
+             * Tied
+             * @description Whether the output matrix is the embedding table
+             */
+            tied: boolean;
+            /** Bias */
+            bias: boolean;
+            /**
+             * Parameters
+             * @description Without those of a tied table
+             */
+            parameters: number;
+        };
+        /**
+         * PatchInfo
+         * @description The other input of a patch: what its positions are. Position i is replaced by position i.
+         */
+        PatchInfo: {
+            /**
+             * Source
+             * @description Source tokens or regions, for the encoder
+             */
+            source: components["schemas"]["PieceInfo"][];
+            /**
+             * Read
+             * @description What the decoder reads; of a decoder-only translator the positions begin with the source
+             */
+            read: components["schemas"]["PieceInfo"][];
+        };
+        /**
+         * PatchRequest
+         * @description Another input, whose activations take the place of the model's own.
+         */
+        PatchRequest: {
+            /**
+             * Text
+             * @default
+             */
+            text?: string;
+            /** Pixels */
+            pixels?: string | null;
+            /**
+             * Sites
+             * @description Empty: the outputs of all layers
+             * @default []
+             */
+            sites?: components["schemas"]["PatchSiteRequest"][];
+        };
+        /**
+         * PatchSiteRequest
+         * @description Where activations are replaced: in the output of a layer or, with `head`, of one head.
+         */
+        PatchSiteRequest: {
+            /**
+             * Kind
+             * @description encoder or decoder; for a head also cross
+             * @enum {string}
+             */
+            kind: "encoder" | "decoder" | "cross";
+            /** Layer */
+            layer: number;
+            /** Head */
+            head?: number | null;
+            /**
+             * Position
+             * @description null: at all positions that both inputs have
+             */
+            position?: number | null;
+        };
         /**
          * PieceInfo
          * @description A token as text, and the index of its word; −1 for tokens of no word.
@@ -1441,6 +2050,27 @@ export interface components {
             text: string;
             /** Word */
             word: number;
+            character: components["schemas"]["CharacterInfo"] | null;
+        };
+        /**
+         * PredictionInfo
+         * @description What the model predicts at one position, and how much the actual token surprises it.
+         */
+        PredictionInfo: {
+            /** @description The actual token */
+            token: components["schemas"]["TokenInfo"];
+            /** Log Prob */
+            log_prob: number;
+            /**
+             * Entropy
+             * @description In bits
+             */
+            entropy: number;
+            /**
+             * Top
+             * @description The most likely tokens
+             */
+            top: components["schemas"]["TopTokenInfo"][];
         };
         /**
          * ProblemDetails
@@ -1477,6 +2107,47 @@ export interface components {
              */
             status: "ready" | "busy" | "draining";
         };
+        /** RecurrentPart */
+        RecurrentPart: {
+            /**
+             * Name
+             * @description Unique in its layer: self, cross, feedforward, …; the stages of the part have names that begin with it
+             */
+            name: string;
+            norm: components["schemas"]["NormDescription"] | null;
+            /**
+             * Norm Place
+             * @description pre: x + f(norm(x)), post: norm(x + f(x))
+             */
+            norm_place: ("pre" | "post") | null;
+            /**
+             * Residual
+             * @description Whether the output of the part is added to its input
+             */
+            residual: boolean;
+            /**
+             * Parameters
+             * @description Including those of its norm
+             */
+            parameters: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "recurrent";
+            /**
+             * Cell
+             * @enum {string}
+             */
+            cell: "rnn" | "gru" | "lstm";
+            /**
+             * D State
+             * @description Width of the state; with two directions, of each
+             */
+            d_state: number;
+            /** Bidirectional */
+            bidirectional: boolean;
+        };
         /**
          * SentenceInfo
          * @description A sentence of a text, and its translation.
@@ -1505,6 +2176,7 @@ export interface components {
             name: "encoder" | "decoder" | "cross";
             /**
              * Rows
+             * @description Row t of target is the position that reads token t of `read` and predicts token t of `target`.
              * @enum {string}
              */
             rows: "source" | "target";
@@ -1519,6 +2191,138 @@ export interface components {
             heads: number;
             /** Causal */
             causal: boolean;
+        };
+        /** StackDescription */
+        StackDescription: {
+            /**
+             * Name
+             * @enum {string}
+             */
+            name: "encoder" | "decoder";
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "transformer" | "feedforward" | "ssm" | "rnn" | "image";
+            /**
+             * Rows
+             * @description What its positions are: source tokens or regions, the tokens that the decoder reads, or (sequence) both
+             * @enum {string}
+             */
+            rows: "source" | "read" | "sequence" | "text";
+            /**
+             * Reads
+             * @description The stack whose output it attends to, or (RNN without attention) starts from
+             */
+            reads: ("encoder" | "decoder") | null;
+            /** Causal */
+            causal: boolean;
+            /** D Model */
+            d_model: number;
+            embedding: components["schemas"]["EmbeddingDescription"];
+            /** Layers */
+            layers: components["schemas"]["LayerDescription"][];
+            /** @description After the last layer; its block is NAME.norm */
+            norm: components["schemas"]["NormDescription"] | null;
+            /** Parameters */
+            parameters: number;
+        };
+        /**
+         * StageInfo
+         * @description One operation: its output has the stage's name.
+         */
+        StageInfo: {
+            /** Name */
+            name: string;
+            /**
+             * Part
+             * @description The part of the layer, as the description names it
+             */
+            part: string;
+            /**
+             * Op
+             * @enum {string}
+             */
+            op: "given" | "lookup" | "scale" | "add" | "multiply" | "concatenate" | "columns" | "reverse" | "shift" | "window" | "linear" | "layer-norm" | "rms-norm" | "activation" | "split-heads" | "join-heads" | "rotate" | "feature-map" | "score" | "local-centre" | "local-log-weights" | "normalise" | "weighted-sum" | "swiglu" | "mean" | "last-states" | "gate" | "gru-candidate" | "gru-state" | "lstm-cell" | "lstm-state" | "causal-convolution" | "softplus" | "scan" | "read-state" | "convolution-2d" | "patches" | "regions" | "log-softmax";
+            /**
+             * Inputs
+             * @description Names of values, which are earlier stages (a recurrence also refers to later ones)
+             */
+            inputs: string[];
+            /**
+             * Weights
+             * @description Names of values that belong to the model
+             */
+            weights: string[];
+            /** Settings */
+            settings: {
+                [key: string]: string | number;
+            };
+        };
+        /**
+         * StagesResponse
+         * @description What a block computes, in order.
+         */
+        StagesResponse: {
+            /** Block */
+            block: string;
+            /**
+             * Rows
+             * @description What its positions are: source, read, sequence (source, then read) or text
+             */
+            rows: string;
+            /** Stages */
+            stages: components["schemas"]["StageInfo"][];
+            /**
+             * Values
+             * @description All values that `/values` can return
+             */
+            values: {
+                [key: string]: components["schemas"]["ValueInfo"];
+            };
+        };
+        /** StateSpacePart */
+        StateSpacePart: {
+            /**
+             * Name
+             * @description Unique in its layer: self, cross, feedforward, …; the stages of the part have names that begin with it
+             */
+            name: string;
+            norm: components["schemas"]["NormDescription"] | null;
+            /**
+             * Norm Place
+             * @description pre: x + f(norm(x)), post: norm(x + f(x))
+             */
+            norm_place: ("pre" | "post") | null;
+            /**
+             * Residual
+             * @description Whether the output of the part is added to its input
+             */
+            residual: boolean;
+            /**
+             * Parameters
+             * @description Including those of its norm
+             */
+            parameters: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "state-space";
+            /** D Inner */
+            d_inner: number;
+            /**
+             * D State
+             * @description States of each of the d_inner channels
+             */
+            d_state: number;
+            /**
+             * Width
+             * @description Positions that the convolution covers
+             */
+            width: number;
+            /** Bidirectional */
+            bidirectional: boolean;
         };
         /** StepInfo */
         StepInfo: {
@@ -1606,6 +2410,7 @@ export interface components {
             text: string;
             /** Word */
             word: number;
+            character: components["schemas"]["CharacterInfo"] | null;
         };
         /** TokenLogprob */
         TokenLogprob: {
@@ -1653,6 +2458,12 @@ export interface components {
             /** Logprob */
             logprob: number;
         };
+        /** TopTokenInfo */
+        TopTokenInfo: {
+            token: components["schemas"]["TokenInfo"];
+            /** Log Prob */
+            log_prob: number;
+        };
         /** TraceRequest */
         TraceRequest: {
             /** Model */
@@ -1696,6 +2507,8 @@ export interface components {
              * @default []
              */
             ablate?: string[];
+            /** @description Activations to replace */
+            patch?: components["schemas"]["PatchRequest"] | null;
             /**
              * Target
              * @description Ids whose generation is traced; without them, the model searches for its own output
@@ -1703,9 +2516,59 @@ export interface components {
             target?: number[] | null;
             /**
              * Hypothesis
+             * @description Which hypothesis or sample to trace
              * @default 0
              */
             hypothesis?: number;
+            /**
+             * Samples
+             * @description Sample so many outputs instead of searching for the most likely one
+             */
+            samples?: number | null;
+            /**
+             * Temperature
+             * @description Of sampling, as the next three
+             * @default 1
+             */
+            temperature?: number;
+            /**
+             * Top K
+             * @default 0
+             */
+            top_k?: number;
+            /**
+             * Top P
+             * @default 1
+             */
+            top_p?: number;
+            /**
+             * Seed
+             * @default 1
+             */
+            seed?: number;
+            /**
+             * K
+             * @description How many of the most likely tokens to return at each position
+             * @default 8
+             */
+            k?: number;
+            /**
+             * Stream
+             * @description Whether to send the output while it is decoded
+             * @default false
+             */
+            stream?: boolean;
+            /**
+             * Baseline
+             * @description A trace of the same model: the response says how likely its tokens are now
+             */
+            baseline?: string | null;
+            /**
+             * Tab
+             * @description A random name of the browser's tab: each tab keeps its own latest traces
+             * @default
+             */
+            tab?: string;
         };
         /** TraceResponse */
         TraceResponse: {
@@ -1719,17 +2582,36 @@ export interface components {
              */
             expires: number;
             /**
+             * Text
+             * @description The output that is traced; of a classifier, the label
+             */
+            text: string;
+            /**
              * Source
              * @description Source tokens or regions of an image; empty for a language model
              */
             source: components["schemas"]["TokenInfo"][];
-            /** Target */
+            /**
+             * Target
+             * @description What the decoder predicts at each position: the output, and its end unless it was cut
+             */
             target: components["schemas"]["TokenInfo"][];
             /**
              * Read
-             * @description What the decoder read at each step: BOS and all target tokens but the last
+             * @description What the decoder reads at each position: BOS and all target tokens but the last
              */
             read: components["schemas"]["PieceInfo"][];
+            /**
+             * N Prompt
+             * @description How many of the target tokens are the prompt of a language model or were forced by `prefix`
+             */
+            n_prompt: number;
+            /**
+             * N Cut
+             * @description Tokens of the input that the model does not read, because it would be too long: the first ones of a prompt, the
+             *     last ones of a text to classify
+             */
+            n_cut: number;
             /** Hypotheses */
             hypotheses: components["schemas"]["HypothesisInfo"][];
             /**
@@ -1737,10 +2619,24 @@ export interface components {
              * @description Which of the hypotheses is traced
              */
             chosen: number;
+            /**
+             * Predictions
+             * @description One for each target token; of an encoder-only model one for each source token, or one, the label
+             */
+            predictions: components["schemas"]["PredictionInfo"][];
+            /**
+             * Predicts
+             * @enum {string}
+             */
+            predicts: "target" | "source" | "label";
             /** Sites */
             sites: components["schemas"]["SiteInfo"][];
             beam: components["schemas"]["BeamInfo"];
+            decoding: components["schemas"]["DecodingInfo"];
             cache: components["schemas"]["CacheInfo"] | null;
+            /** @description null without a baseline, or if its positions do not correspond */
+            baseline: components["schemas"]["BaselineInfo"] | null;
+            patch: components["schemas"]["PatchInfo"] | null;
         };
         /**
          * TranslateFileRequest
@@ -1840,6 +2736,50 @@ export interface components {
              * @description Where the translated document can be downloaded for a while
              */
             translatedFileUrl: string;
+        };
+        /** ValueInfo */
+        ValueInfo: {
+            /** Shape */
+            shape: number[];
+            /**
+             * Axes
+             * @description What each axis counts: source, read, sequence, head, width, hidden, gate, vocabulary, …
+             */
+            axes: string[];
+        };
+        /** WindowPart */
+        WindowPart: {
+            /**
+             * Name
+             * @description Unique in its layer: self, cross, feedforward, …; the stages of the part have names that begin with it
+             */
+            name: string;
+            norm: components["schemas"]["NormDescription"] | null;
+            /**
+             * Norm Place
+             * @description pre: x + f(norm(x)), post: norm(x + f(x))
+             */
+            norm_place: ("pre" | "post") | null;
+            /**
+             * Residual
+             * @description Whether the output of the part is added to its input
+             */
+            residual: boolean;
+            /**
+             * Parameters
+             * @description Including those of its norm
+             */
+            parameters: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "window";
+            /**
+             * Window
+             * @description Tokens that it sees: its own and those before it
+             */
+            window: number;
         };
     };
     responses: never;
@@ -2055,13 +2995,14 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description The whole response, or with `stream` server-sent events */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["TraceResponse"];
+                    "text/event-stream": components["schemas"]["ProgressEvent"] | components["schemas"]["TraceResponse"] | components["schemas"]["FailedEvent"];
                 };
             };
             /** @description Error */
@@ -2191,6 +3132,253 @@ export interface operations {
                 };
                 content: {
                     "application/x-safetensors": string;
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    description_v1_describe_get: {
+        parameters: {
+            query?: {
+                model?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DescriptionResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    stages_v1_trace__trace_id__stages_get: {
+        parameters: {
+            query: {
+                block: string;
+            };
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StagesResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    values_v1_trace__trace_id__values_get: {
+        parameters: {
+            query: {
+                block: string;
+                value: string[];
+            };
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-safetensors": string;
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    lens_v1_trace__trace_id__lens_get: {
+        parameters: {
+            query?: {
+                k?: number;
+            };
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LensResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    flow_v1_trace__trace_id__flow_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-safetensors": string;
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    heads_v1_trace__trace_id__heads_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HeadEffectsResponse"];
                 };
             };
             /** @description Error */

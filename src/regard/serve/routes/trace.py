@@ -1,39 +1,36 @@
 """The page's own API for looking inside a model: traces, their tensors, one head in detail, the next token."""
 
-import base64
 import json
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from regard.errors import UserError
-from regard.models.head_mask import HeadMask
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
-from regard.pipelines.base import EncodedInput, Input, Pipeline
-from regard.search.decode import DecodeConfig
+from regard.pipelines.base import Pipeline
 from regard.serve.batch_queue import FunctionJob, QueuedJob
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
-from regard.serve.inspect import TraceQuery, TraceResult, next_token_log_probs, run_trace, trace_head
-from regard.serve.openapi_document import ERRORS, SafetensorsResponse
-from regard.serve.registry import ServedModel
+from regard.serve.event_stream import stream_events
+from regard.serve.inspect import TraceResult, next_token_log_probs, run_trace, score_again, trace_head
+from regard.serve.jobs import Report
+from regard.serve.openapi_document import ERRORS, SafetensorsResponse, event_stream
 from regard.serve.schemas.base import limited_route
+from regard.serve.schemas.trace_responses import BaselineInfo, NextTokensResponse, TraceResponse
 from regard.serve.schemas.v1_requests import (
-    SEARCH_SETTINGS,
     ExplainRequest,
-    InspectRequest,
     NextTokensRequest,
     TraceRequest,
 )
-from regard.serve.schemas.v1_responses import NextTokensResponse, TraceResponse
+from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent
+from regard.serve.trace_query import check_texts, make_trace_query, read_input
 from regard.serve.trace_store import TraceStore
 
 _THUMBNAIL = 64  # cells per side
-_MAX_NEW_TOKENS = 100  # of a language model in a trace
 LayerOrHead = Annotated[int | None, Query(ge=0, lt=1000)]
 WeightTensor = NDArray[np.uint8] | NDArray[np.float32]
 
@@ -41,42 +38,69 @@ WeightTensor = NDArray[np.uint8] | NDArray[np.float32]
 def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["v1"], route_class=limited_route(dispatcher.limits), responses=ERRORS)
 
-    @routes.post("/trace", response_model=TraceResponse)
+    @routes.post(
+        "/trace",
+        response_model=TraceResponse,
+        responses=event_stream("said, done or failed", ProgressEvent, TraceResponse, FailedEvent),
+    )
     async def trace(body: TraceRequest, request: Request) -> Response:
-        """Search for the output of a model, and record the search and the attention of all heads."""
+        """Search for the output of a model, and record the search and what the model predicts at each position.
+
+        With `stream`, events `said` follow the search; `done` has the response.
+        """
         served = dispatcher.find(body.model)
         text = dispatcher.tagged(served, body.text, body.to)
-        dispatcher.check_text(served, text)
+        check_texts(dispatcher, served, text, body)
         trace_id = store.new_id()
+        baseline = None if body.baseline is None else stored_trace(store, body.baseline)
+        if baseline is not None and baseline.query.pipeline is not served.pipeline:
+            raise ApiError(422, "Invalid request", "the baseline is a trace of another model")
 
-        def run(queued: QueuedJob) -> tuple[TraceResult, str] | None:
-            result = run_trace(_trace_query(served, text, body), queued.is_cancelled)
-            if result is None:
-                return None
-            response = TraceResponse.of(trace_id, served.name, result, dispatcher.limits.trace_seconds)
-            return result, response.model_dump_json()  # of a long search this takes a while, so it is done here
+        def make_job(report: Report | None = None) -> FunctionJob[tuple[TraceResult, str]]:
+            def run(queued: QueuedJob) -> tuple[TraceResult, str] | None:
+                query = make_trace_query(served, text, body)
+                result = run_trace(query, queued.is_cancelled, report)
+                if result is None:
+                    return None
+                before = None if baseline is None else BaselineInfo.of(baseline, score_again(baseline, query))
+                seconds = dispatcher.limits.trace_seconds
+                response = TraceResponse.of(trace_id, served.name, result, seconds, before)
+                return result, response.model_dump_json()  # of a long search this takes a while, so it is done here
 
-        [(result, content)] = await dispatcher.run(request, [FunctionJob(run, "trace")])
-        store.add(trace_id, result, request.state.client)
-        return Response(content, media_type="application/json")
+            return FunctionJob(run, "trace")
 
+        async def respond(done: tuple[TraceResult, str]) -> str:
+            result, content = done
+            store.add(trace_id, result, request.state.client, body.tab)
+            return content
+
+        if body.stream:
+            return StreamingResponse(stream_events(dispatcher, make_job, respond), media_type="text/event-stream")
+        [done] = await dispatcher.run(request, [make_job()])
+        return Response(await respond(done), media_type="application/json")
+
+    _add_next_route(routes, dispatcher)
+    _add_tensor_routes(routes, dispatcher, store)
+    return routes
+
+
+def _add_next_route(routes: APIRouter, dispatcher: Dispatcher) -> None:
     @routes.post("/next")
     async def next_tokens(body: NextTokensRequest, request: Request) -> NextTokensResponse:
         """Return the most likely tokens after a prefix."""
         served = dispatcher.find(body.model)
         text = dispatcher.tagged(served, body.text, body.to)
-        dispatcher.check_text(served, text)
+        check_texts(dispatcher, served, text, body)
+        if not served.pipeline.generates:
+            raise ApiError(422, "Invalid request", f"a {served.pipeline.noun} generates no tokens; use /v1/trace")
 
         def run(queued: QueuedJob) -> NextTokensResponse:
-            encoded, prefix, head_mask = _model_input(served, text, body)
-            log_probs = next_token_log_probs(served.pipeline, encoded, prefix, head_mask)
+            read = read_input(served, text, body)
+            log_probs = next_token_log_probs(served.pipeline, read.encoded, read.prefix, read.intervention)
             return NextTokensResponse.of(served.pipeline.tgt_tokenizer, log_probs, body)
 
         [response] = await dispatcher.run(request, [FunctionJob(run, "trace")])
         return response
-
-    _add_tensor_routes(routes, dispatcher, store)
-    return routes
 
 
 def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceStore) -> None:
@@ -90,14 +114,15 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
         dtype: Literal["f32", "u8"] = "f32",
     ) -> Response:
         """Return attention weights of a trace as safetensors. `names`: cross.weights, encoder.thumb, …"""
-        record = _stored(store, trace_id).record
-        parts = {name: _select(record, name, layer, head) for name in names.split(",")}
-        n_bytes = sum(_count_bytes(name, weights, dtype) for name, weights in parts.items())
-        if n_bytes > (most := dispatcher.limits.tensor_bytes):
-            detail = f"tensors may have {most:,} bytes; ask for one layer and head, or for dtype=u8"
-            raise ApiError(413, "Content too large", detail)
+        result = stored_trace(store, trace_id)
 
         def run(queued: QueuedJob) -> bytes:
+            record = store.record(trace_id, result, request.state.client)
+            parts = {name: _select(record, name, layer, head) for name in names.split(",")}
+            n_bytes = sum(_count_bytes(name, weights, dtype) for name, weights in parts.items())
+            if n_bytes > (most := dispatcher.limits.tensor_bytes):
+                detail = f"tensors may have {most:,} bytes; ask for one layer and head, or for dtype=u8"
+                raise ApiError(413, "Content too large", detail)
             return save({name: _tensor(name, weights, dtype) for name, weights in parts.items()})
 
         [content] = await dispatcher.run(request, [FunctionJob(run, "export")])
@@ -106,7 +131,7 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
     @routes.post("/explain", response_class=SafetensorsResponse)
     async def explain(body: ExplainRequest, request: Request) -> Response:
         """Return one query of one head as safetensors: q, K, V, scores, mask, weights and output."""
-        result = _stored(store, body.trace)
+        result = stored_trace(store, body.trace)
 
         def run(queued: QueuedJob) -> bytes:
             head = trace_head(result, body.site, body.layer, body.head)
@@ -118,74 +143,7 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
         return SafetensorsResponse(content)
 
 
-def _trace_query(served: ServedModel[Pipeline], text: str, body: TraceRequest) -> TraceQuery:
-    encoded, prefix, head_mask = _model_input(served, text, body)
-    if not encoded.src_ids and not prefix and served.pipeline.image_size is None:
-        raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
-    if body.target is not None and not body.target:
-        raise ApiError(422, "Invalid request", "the target is empty; give at least one id, or leave it out")
-    _check_vocabulary(served.pipeline, body.target or [])
-    target = None if body.target is None else (*encoded.prefix, *body.target)
-    config = _decode_config(served.pipeline, body, len(prefix))
-    return TraceQuery(served.pipeline, encoded, config, prefix, head_mask, target, body.hypothesis)
-
-
-def _decode_config(pipeline: Pipeline, body: TraceRequest, n_prefix: int) -> DecodeConfig:
-    """Return the model's settings with those of the request; all hypotheses of the beam are returned."""
-    default = pipeline.decode_config
-    if pipeline.noun == "generator":
-        n_new = min(body.max_len or _MAX_NEW_TOKENS, _MAX_NEW_TOKENS)
-        return default.model_copy(update={"max_len": n_prefix + n_new})
-    options = body.model_dump(include=SEARCH_SETTINGS, exclude_none=True)
-    config = DecodeConfig.parse({**default.model_dump(), **options}, where="trace")
-    return config.model_copy(update={"n_best": config.beam})
-
-
-def _model_input(
-    served: ServedModel[Pipeline], text: str, body: InspectRequest
-) -> tuple[EncodedInput, tuple[int, ...], HeadMask | None]:
-    """Return the encoded input, the ids that the output starts with, and the heads that are switched off.
-
-    `text` is that of the request with its tag.
-    """
-    pipeline = served.pipeline
-    if not pipeline.generates:
-        raise ApiError(422, "Invalid request", f"a {pipeline.noun} generates no output to look at")
-    if body.mask_src and not pipeline.can_hide_tokens:
-        detail = "tokens cannot be hidden from this model; see can_hide_tokens in /v1/models"
-        raise ApiError(422, "Invalid request", detail)
-    _check_vocabulary(pipeline, body.prefix)
-    encoded = pipeline.encode(_source(served, text, body), body.mask_src)
-    heads = [(kind, int(layer), int(head)) for kind, layer, head in (name.split(".") for name in body.ablate)]
-    try:
-        head_mask = HeadMask.of(pipeline.traced_model, heads)
-    except UserError as error:  # its message has nothing of the request but numbers
-        raise ApiError(422, "Invalid request", str(error)) from None
-    return encoded, (*encoded.prefix, *body.prefix), head_mask
-
-
-def _source(served: ServedModel[Pipeline], text: str, body: InspectRequest) -> Input:
-    """Return the text or, for a captioner, the image. The client has scaled it: no image file is opened here."""
-    if served.pipeline.image_size is None:
-        if body.pixels is not None:
-            raise ApiError(422, "Invalid request", "this model reads text, not images")
-        return text
-    try:
-        pixels = base64.b64decode(body.pixels or "", validate=True)
-    except ValueError:
-        pixels = b""
-    side = served.pipeline.image_size.pixels
-    if len(pixels) != 3 * side**2:
-        raise ApiError(422, "Invalid request", f"pixels must be {side} × {side} × 3 bytes in base64")
-    return np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3).copy()
-
-
-def _check_vocabulary(pipeline: Pipeline, ids: list[int]) -> None:
-    if any(token >= pipeline.tgt_tokenizer.size for token in ids):
-        raise ApiError(422, "Invalid request", "an id is outside of the vocabulary")
-
-
-def _stored(store: TraceStore, trace_id: str) -> TraceResult:
+def stored_trace(store: TraceStore, trace_id: str) -> TraceResult:
     if (result := store.get(trace_id)) is None:
         raise ApiError(404, "Not found", "there is no such trace, or it has expired; request it again")
     return result

@@ -1,7 +1,7 @@
 """The page's own API: the list of models, tokens, translations."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
@@ -11,9 +11,10 @@ from regard.errors import UserError
 from regard.pipelines.translation import Translation
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
-from regard.serve.batch_queue import FunctionJob, JobTimeout, QueueClosed, QueuedJob, QueueFull
-from regard.serve.dispatch import Dispatcher, JobDone, JobFailed, JobUpdate
-from regard.serve.errors import ApiError, as_api_error
+from regard.serve.batch_queue import FunctionJob, QueuedJob
+from regard.serve.dispatch import Dispatcher
+from regard.serve.errors import ApiError
+from regard.serve.event_stream import stream_events
 from regard.serve.jobs import Report, TranslationJob
 from regard.serve.openapi_document import ERRORS, MODEL_LIST_ERRORS, event_stream
 from regard.serve.schemas.base import limited_route
@@ -73,7 +74,7 @@ def router(dispatcher: Dispatcher) -> APIRouter:
             return content
 
         if body.stream:
-            return StreamingResponse(_events(dispatcher, make_job, respond), media_type="text/event-stream")
+            return StreamingResponse(stream_events(dispatcher, make_job, respond), media_type="text/event-stream")
         [translation] = await dispatcher.run(request, [make_job()])
         return Response(await respond(translation), media_type="application/json")
 
@@ -93,26 +94,3 @@ def _glossary(terms: Sequence[TermRequest]) -> Glossary | None:
         return Glossary(tuple(GlossaryTerm.parse(term.source, term.target) for term in terms)) if terms else None
     except UserError:  # its message repeats the term
         raise ApiError(422, "Invalid request", "a term of the glossary has no letter or digit, or no target") from None
-
-
-async def _events(
-    dispatcher: Dispatcher,
-    make_job: Callable[[Report], TranslationJob],
-    respond: Callable[[Translation], Awaitable[str]],
-) -> AsyncIterator[str]:
-    async for event in dispatcher.stream(make_job, only_latest=True):
-        match event:
-            case JobUpdate(text):
-                yield ProgressEvent(text=text).as_event("said")
-            case JobDone(translation):
-                try:
-                    yield f"event: done\ndata: {await respond(translation)}\n\n"
-                except (QueueFull, QueueClosed, JobTimeout) as error:
-                    yield _failed(error)
-            case JobFailed(error):
-                yield _failed(error)
-
-
-def _failed(error: BaseException) -> str:
-    problem = as_api_error(error)
-    return FailedEvent(title=problem.title, status=problem.status, detail=problem.detail).as_event("failed")

@@ -16,6 +16,8 @@ HiddenPositions = Annotated[list[SmallIndex], LimitedBy("tokens", MaxLen)]
 HeadName = Annotated[str, Field(pattern=r"^(encoder|decoder|cross)\.[0-9]{1,3}\.[0-9]{1,3}$")]
 HeadNames = Annotated[list[HeadName], Field(max_length=256)]
 PixelString = Annotated[str, LimitedBy("body", MaxLen), Field(pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+TabName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+TraceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
 SiteName = Literal["encoder", "decoder", "cross"]
 SEARCH_SETTINGS = {"beam", "max_len", "length_penalty", "n_best"}
 """Fields of requests that are options of DecodeConfig"""
@@ -56,6 +58,26 @@ class TranslateRequest(DecodeRequest):
     stream: bool = False
 
 
+class PatchSiteRequest(RequestBody):
+    """Where activations are replaced: in the output of a layer or, with `head`, of one head."""
+
+    kind: SiteName
+    """encoder or decoder; for a head also cross"""
+    layer: SmallIndex
+    head: SmallIndex | None = None
+    position: Annotated[int, LimitedBy("tokens", Le), Field(ge=0)] | None = None
+    """null: at all positions that both inputs have"""
+
+
+class PatchRequest(RequestBody):
+    """Another input, whose activations take the place of the model's own."""
+
+    text: LimitedText = ""
+    pixels: PixelString | None = None
+    sites: Annotated[list[PatchSiteRequest], Field(max_length=256)] = Field([])
+    """Empty: the outputs of all layers"""
+
+
 class InspectRequest(RequestBody):
     """The input of a model, and changes to what the model sees."""
 
@@ -71,6 +93,8 @@ class InspectRequest(RequestBody):
     """Positions of source tokens that are hidden from the model"""
     ablate: HeadNames = Field([])
     """Heads that are switched off, as kind.layer.head"""
+    patch: PatchRequest | None = None
+    """Activations to replace"""
 
 
 class TraceRequest(InspectRequest, DecodeRequest):
@@ -78,6 +102,22 @@ class TraceRequest(InspectRequest, DecodeRequest):
     target: TokenIds | None = None
     """Ids whose generation is traced; without them, the model searches for its own output"""
     hypothesis: Annotated[int, LimitedBy("beam", Lt), Field(ge=0)] = 0
+    """Which hypothesis or sample to trace"""
+    samples: BeamWidth | None = None
+    """Sample so many outputs instead of searching for the most likely one"""
+    temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
+    """Of sampling, as the next three"""
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 1
+    k: Annotated[int, Field(ge=1, le=50)] = 8
+    """How many of the most likely tokens to return at each position"""
+    stream: bool = False
+    """Whether to send the output while it is decoded"""
+    baseline: TraceId | None = None
+    """A trace of the same model: the response says how likely its tokens are now"""
+    tab: TabName = ""
+    """A random name of the browser's tab: each tab keeps its own latest traces"""
 
 
 class NextTokensRequest(InspectRequest):
@@ -88,7 +128,7 @@ class NextTokensRequest(InspectRequest):
 
 
 class ExplainRequest(RequestBody):
-    trace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
+    trace: TraceId
     site: SiteName
     layer: SmallIndex
     head: SmallIndex
