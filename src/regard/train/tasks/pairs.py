@@ -17,6 +17,7 @@ from regard.data.mixture import Mixture
 from regard.data.mixture_order import MixtureOrder
 from regard.data.pair_store import PairStore, open_store
 from regard.data.parallel_corpus import Corpus, CorpusPart, ParsedCorpus, SentencePair, no_usable_pair
+from regard.data.row_windows import Rows, RowsExcept
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
@@ -24,6 +25,7 @@ from regard.train.tasks.base import TOKENIZER_TEXTS, Task, sample_texts
 
 _MAX_HELD_OUT = 1_000
 _PAIRS_PER_HELD_OUT = 20
+_MEASURED_PAIRS = 100_000
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,14 @@ class PairSplit:
     """Training and validation pairs, from separate files or from one corpus."""
 
     train: PairStore
-    train_rows: NDArray[np.int64]
+    train_rows: RowsExcept
     valid: PairStore
     valid_rows: NDArray[np.int64]
 
-    def train_rows_of(self, part: CorpusPart) -> NDArray[np.int64]:
+    def train_rows_of(self, part: CorpusPart) -> RowsExcept:
         """Return the training rows of a part of the corpus."""
         of_part = self.train.part_rows(part)
-        return self.train_rows[slice(*np.searchsorted(self.train_rows, [of_part.start, of_part.stop]).tolist())]
+        return self.train_rows.between(of_part.start, of_part.stop)
 
 
 class PairTask(Task):
@@ -116,13 +118,13 @@ class PairTask(Task):
         if not self._holds_out:
             valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
             _warn(find_leakage(self.valid_corpus, self.train_corpus), log)
-            return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
+            return PairSplit(store, RowsExcept.nothing(len(store)), valid, np.arange(len(valid)))
         directions = self._parts_by_direction(self.train_corpus).values()
         held_out = [self._hold_out(store, parts, len(directions)) for parts in directions]
         valid_rows = np.sort(np.concatenate(held_out))
         log.info(f"validation data: {len(valid_rows):,} pairs held out of the training data")
-        train_rows = np.delete(np.arange(len(store)), valid_rows)
-        _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows]), log)
+        train_rows = RowsExcept(0, len(store), valid_rows)
+        _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows.all()]), log)
         return PairSplit(store, train_rows, store, valid_rows)
 
     def _parts_by_direction(self, corpus: ParsedCorpus) -> dict[str, list[CorpusPart]]:
@@ -162,8 +164,8 @@ class PairTask(Task):
 
     def _unreached(self, order: MixtureOrder, store: PairStore) -> Iterator[str]:
         """Yield a warning if training ends before the last stage, as far as the lengths of the pairs tell."""
-        recipe, lengths = self.recipe, np.maximum(*store.lengths()) + 1
-        tokens = [float(lengths[rows].mean()) for rows in order.rows]
+        recipe = self.recipe
+        tokens = [_mean_length(store, rows) for rows in order.rows]
         updates = 0.0
         for stage, following in pairwise(order.stages):
             of_epoch = sum(float(n) * mean for n, mean in zip(stage.amounts, tokens, strict=True))
@@ -208,6 +210,12 @@ def held_out_count(pairs: int, report: CorpusReport, most: int = _MAX_HELD_OUT) 
         return count
     why = "; ".join(report.describe("training data"))
     raise UserError(f"{pairs} pairs are too few to hold some out for validation; give --valid files ({why})")
+
+
+def _mean_length(store: PairStore, rows: Rows) -> float:
+    """Return the mean number of tokens of the longer side, of at most 100,000 of the rows."""
+    some = rows[np.arange(0, len(rows), -(-len(rows) // _MEASURED_PAIRS))]
+    return float((np.maximum(*store.lengths(some)) + 1).mean())
 
 
 def _warn(leakage: Leakage, log: RunLog) -> None:

@@ -127,8 +127,8 @@ class TranslationValidator(GenerationValidator):
     batch_tokens: int
 
     def batches(self) -> Iterator[Batch]:
-        src, tgt = self.store.lengths()
-        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+        src, tgt = self.store.lengths(self.rows)
+        lengths = (src + 1, tgt + 1)
         for batch in plan(lengths, self.batch_tokens, np.random.Philox(0)):
             yield collate(self.store.src(self.rows[batch]), self.store.tgt(self.rows[batch]))
 
