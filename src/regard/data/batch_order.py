@@ -20,8 +20,7 @@ from pydantic import Field
 from regard.config import Config
 from regard.data.batch import Batch, collate, padded_length, padded_lengths
 from regard.data.epoch_pairs import AllRows, EpochPairs, Resample, RowOrder
-from regard.data.modified_pairs import PairModifier
-from regard.data.pair_store import PairStore
+from regard.data.modified_pairs import PairModifier, Pairs
 from regard.data.row_windows import Rows
 from regard.data.word_alignments import AlignmentGuide
 from regard.text.ragged import Ragged
@@ -172,6 +171,10 @@ class Store(Protocol):
     def fingerprint(self) -> str: ...
 
 
+class StoredPairs(Store, Pairs, Protocol):
+    """Pairs of id sequences in files."""
+
+
 @dataclass(frozen=True)
 class RowBatches(Batches):
     """Batches over the rows `rows` of a store."""
@@ -195,7 +198,7 @@ class RowBatches(Batches):
 class PairBatches(RowBatches):
     """Training batches over the sentence pairs `rows` of a store."""
 
-    store: PairStore
+    store: StoredPairs
     resample: tuple[Resample, Resample] | None = None
     """Draw other segmentations of source and target in each epoch, as in BPE-dropout"""
     collate: Collate = collate

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.modified_pairs import PairModifier, Pairs
-from regard.data.pair_store import IdPairs, PairStore
+from regard.data.pair_store import IdPairs
 from regard.data.row_windows import Rows, n_windows, shuffled_blocks, window_limits
 from regard.text.ragged import Ragged
 
@@ -77,7 +77,7 @@ class Epoch:
 class EpochPairs:
     """Makes the pairs of each epoch, as a function of (seed, epoch)."""
 
-    store: PairStore
+    store: Pairs
     order: RowOrder
     seed: int
     modify: PairModifier | None = None

@@ -25,9 +25,10 @@ class IdPairs:
     """Pairs of id sequences without special tokens. All arrays may be memory-mapped."""
 
     src_ids: NDArray[Any]
-    src_ends: NDArray[np.int64]
+    src_ends: NDArray[Any]
+    """How many ids there are up to the end of each sequence, starting with 0"""
     tgt_ids: NDArray[Any]
-    tgt_ends: NDArray[np.int64]
+    tgt_ends: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.src_ends) - 1
@@ -40,7 +41,8 @@ class IdPairs:
 
     def lengths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of source and of target tokens of pairs."""
-        return self.src_ends[rows + 1] - self.src_ends[rows], self.tgt_ends[rows + 1] - self.tgt_ends[rows]
+        src, tgt = (ends[rows + 1] - ends[rows] for ends in (self.src_ends, self.tgt_ends))
+        return src.astype(np.int64), tgt.astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -303,6 +303,14 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     return SentencePieceTokenizer.train(texts, config)
 
 
+def train_tokenizers(sources: Sequence[str], targets: Sequence[str], config: TokenizerConfig) -> TokenizerPair:
+    """Train the tokenizers of both sides, or one for both."""
+    if config.joint:
+        joint = train_tokenizer([*sources, *targets], config)
+        return TokenizerPair(joint, joint)
+    return TokenizerPair(train_tokenizer(sources, config), train_tokenizer(targets, config))
+
+
 def _tokenizer_files(folder: Path) -> list[Path]:
     return [path for pattern in ("*.spm", "*.json") for path in sorted(folder.glob(pattern)) if path.stem in _STEMS]
 
