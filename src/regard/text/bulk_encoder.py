@@ -31,18 +31,27 @@ class BulkEncoder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._by_word = isinstance(tokenizer, SentencePieceTokenizer) and tokenizer.splits_words
+        self._words: list[str] = []
+        self._counts: Counter[str] = Counter()
+        self._counted: list[NDArray[np.int64]] = []
+        """Numbers of words that are still to be counted"""
         self._forget()
 
-    def __call__(self, texts: Sequence[str], counter: "Counter[str] | None" = None) -> Ragged:
-        """Return the ids of each text. `counter` counts what spaces separate."""
-        blocks = [self._encode(texts[i : i + _BLOCK], counter) for i in range(0, len(texts), _BLOCK)]
-        return Ragged.joined(blocks)
+    def __call__(self, texts: Sequence[str], count: bool = False) -> Ragged:
+        """Return the ids of each text. With `count`, what spaces separate is counted too."""
+        return Ragged.joined([self._encode(texts[i : i + _BLOCK], count) for i in range(0, len(texts), _BLOCK)])
 
-    def _encode(self, texts: Sequence[str], counter: "Counter[str] | None") -> Ragged:
+    def pop_counts(self) -> Counter[str]:
+        """Return how often each word was counted since the last time."""
+        self._add_counts()
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def _encode(self, texts: Sequence[str], count: bool) -> Ragged:
         lines = "\n".join(texts)
         if not self._by_word or WORD_START in lines or lines.count("\n") != len(texts) - 1:
-            if counter is not None:
-                counter.update(lines.split())
+            if count:
+                self._counts.update(lines.split())
             return Ragged.of(self._tokenizer.encode(texts))
         if len(self._index) > _MAX_WORDS:
             self._forget()
@@ -51,9 +60,8 @@ class BulkEncoder:
         ends = np.flatnonzero((characters == _SPACE) | (characters == _LINE_FEED))
         starts = np.concatenate([[0], ends[:-1] + 1])
         numbers = self._numbers(content, starts, ends)
-        if counter is not None:
-            used, counts = np.unique(numbers, return_counts=True)
-            counter.update(dict(zip([self._words[i] for i in used.tolist()], counts.tolist(), strict=True)))
+        if count:
+            self._counted.append(numbers)
         words = Ragged.gather(np.asarray(self._ids), np.asarray(self._ends), numbers)
         last_words = np.flatnonzero(characters[ends] == _LINE_FEED)  # of each text
         return Ragged(words.ids, np.add.reduceat(words.lengths, np.concatenate([[0], last_words[:-1] + 1])))
@@ -76,9 +84,21 @@ class BulkEncoder:
         numbers[missing] = self._index.find(keys[missing])
         return numbers
 
+    def _add_counts(self) -> None:
+        """Add the words that were counted by their numbers."""
+        if not self._counted:
+            return
+        counts = np.bincount(np.concatenate(self._counted))
+        used = np.flatnonzero(counts)
+        words = {self._words[i]: n for i, n in zip(used.tolist(), counts[used].tolist(), strict=True)}
+        words.pop("", None)  # between two spaces
+        self._counts.update(words)
+        self._counted = []
+
     def _forget(self) -> None:
+        self._add_counts()
         self._index = KeyIndex()
-        self._words: list[str] = []
+        self._words = []
         self._ids = array("i")
         self._ends = array("q", [0])
 

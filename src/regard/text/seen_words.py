@@ -101,16 +101,8 @@ class SeenWords:
         """Count the words of many texts, and keep the most frequent ones."""
         counter, remaining = WordCounter(), iter(texts)
         while block := list(islice(remaining, _BLOCK)):
-            counter.add(block, Counter(" ".join(block).split()))
-        return counter.total(MAX_WORDS)
-
-    @classmethod
-    def merged(cls, parts: Iterable["SeenWords"]) -> "SeenWords":
-        """Return the words of several parts of a text, in each of which all words were counted."""
-        counter = WordCounter()
-        for part in parts:
-            counter.include(part)
-        return counter.total(MAX_WORDS)
+            counter.add(Counter(" ".join(block).split()), count_first_words(block))
+        return counter.total()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "SeenWords":
@@ -186,6 +178,18 @@ class SeenWords:
         return tuple(dict.fromkeys(unseen))
 
 
+def count_first_words(texts: Sequence[str]) -> Counter[str]:
+    """Count the first words of texts."""
+    pieces = Counter(text.partition(" ")[0] for text in texts)
+    words = {piece: first_word(piece) for piece in pieces}
+    counts = Counter[str]()
+    for piece, n in pieces.items():
+        if words[piece]:
+            counts[words[piece]] += n
+    counts.update(first_word(text) for text in texts if not words[text.partition(" ")[0]])
+    return counts
+
+
 class WordCounter:
     """Counts words in what spaces separate; equal pieces are split into words only once."""
 
@@ -195,34 +199,19 @@ class WordCounter:
         self.first = Counter[str]()
         self.touching = Counter[str]()
 
-    def add(self, texts: Sequence[str], pieces: Mapping[str, int]) -> None:
-        """Add texts, in which these pieces occur so often."""
+    def add(self, pieces: Mapping[str, int], first: Mapping[str, int]) -> None:
+        """Add pieces and first words of texts, with their counts."""
         self.pieces.update(pieces)
-        firsts = Counter(text.partition(" ")[0] for text in texts)
-        words = {piece: first_word(piece) for piece in firsts}
-        for piece, n in firsts.items():
-            if words[piece]:
-                self.first[words[piece]] += n
-        self.first.update(first_word(text) for text in texts if not words[text.partition(" ")[0]])
+        self.first.update(first)
         if len(self.pieces) > _MAX_COUNTED:
             self._split()
 
-    def include(self, other: SeenWords) -> None:
-        """Add words that were counted before."""
-        for word, (inside, first, touching) in other.counts.items():
-            self.words[word] += inside + first
-            if first:
-                self.first[word] += first
-            if touching:
-                self.touching[word] += touching
-        self._forget()
-
-    def total(self, most: int | None) -> SeenWords:
+    def total(self) -> SeenWords:
         """Return the most frequent words; equally frequent ones by alphabet, lower case first."""
         self._split()
         order = sorted(self.words.items(), key=lambda item: (-item[1], item[0].swapcase(), item[0]))
         first, touching = self.first, self.touching
-        return SeenWords({w: WordCount(max(0, n - first[w]), first[w], touching[w]) for w, n in order[:most]})
+        return SeenWords({w: WordCount(max(0, n - first[w]), first[w], touching[w]) for w, n in order[:MAX_WORDS]})
 
     def _split(self) -> None:
         by_count: dict[int, list[str]] = {}

@@ -28,7 +28,8 @@ from regard.text.vocab import SPECIALS, UNK, WORD_START, without_specials
 
 _MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
 
-_MANY_TEXTS = 1_000  # encoded by several threads, whose start takes longer than encoding a few texts
+_SOME_TEXTS = 100  # encoded by one call, which takes longer than encoding a few texts one by one
+_MANY_TEXTS = 1_000  # encoded by several threads
 
 _STEMS = ("joint", "src", "tgt")
 """Names of tokenizer files without their suffixes"""
@@ -153,9 +154,10 @@ class SentencePieceTokenizer:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         if self.lossless and any(WORD_START in text for text in texts):
             return [self._encode_with_word_start(text) for text in texts]
-        if len(texts) < _MANY_TEXTS:
+        if len(texts) < _SOME_TEXTS:
             return [self._processor.encode(text) for text in texts]
-        return self._processor.encode(list(texts), num_threads=os.cpu_count() or 1)
+        threads = 1 if len(texts) < _MANY_TEXTS else os.cpu_count() or 1
+        return self._processor.encode(list(texts), num_threads=threads)
 
     def _encode_with_word_start(self, text: str) -> list[int]:
         """Encode the character `▁` as bytes: SentencePiece would decode it as a space."""

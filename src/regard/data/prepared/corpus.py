@@ -5,7 +5,7 @@ completely; `regard verify` does so for any size.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from regard.data.corpus_report import CorpusReport
 from regard.data.leakage import Leakage
 from regard.data.parallel_corpus import CorpusPart, SentencePair
+from regard.data.prepared.encode_shard import merge_words
 from regard.data.prepared.job import SHARDS, TOKENIZER, WORK, CleanPairs
 from regard.data.prepared.read_shard import report_facts, report_of, table_of
 from regard.data.prepared.sharded_pairs import ShardedPairs
@@ -126,7 +127,9 @@ def write_prepared(
     fingerprint = hashlib.sha256("".join([*hashes, tokenizers.fingerprint]).encode()).hexdigest()
     pairs = ShardedPairs.open([folder / SHARDS / name for name in names], sizes, tokenizers, fingerprint)
     held_out, lines = _read_pairs(clean, pairs, np.sort(held_out_rows))
-    write_atomically(folder / _WORDS, SeenWords.merged(_words(clean)).to_bytes())
+    write_atomically(
+        folder / _WORDS, merge_words(shard.path.with_suffix(".encoded") for shard in clean.shards).to_bytes()
+    )
     content = "".join(
         f"{row}\t{src}\t{tgt}\n" for row, (src, tgt) in zip(np.sort(held_out_rows), held_out, strict=True)
     )
@@ -177,11 +180,6 @@ def _read_pairs(
             texts += [(sides[2 * i], sides[2 * i + 1]) for i in places.tolist()]
             lines += shard.lines[places].tolist()
     return texts, lines
-
-
-def _words(clean: CleanPairs) -> Iterator[SeenWords]:
-    for shard in clean.shards:
-        yield SeenWords.from_bytes((shard.path.with_suffix(".encoded") / _WORDS).read_bytes())
 
 
 def _leakage(sources: NDArray[np.bool_], pairs: NDArray[np.bool_], lines: Sequence[int]) -> Leakage:

@@ -1,6 +1,6 @@
 """Third step: the texts of a shard that are kept → ids, and the counts of their words."""
 
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from regard.data.prepared.read_shard import CleanShard, write_manifest
 from regard.files import delete_folder, new_folder, write_atomically
 from regard.text.bulk_encoder import BulkEncoder
 from regard.text.ragged import Ragged
-from regard.text.seen_words import WordCounter
+from regard.text.seen_words import SeenWords, WordCounter, count_first_words
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 
 _CHUNK = 10_000  # pairs encoded at a time
@@ -29,7 +29,7 @@ class EncodeTask:
     path: Path
     """Gets the ids"""
     work: Path
-    """Gets what is needed until the corpus is complete: words.tsv and rows"""
+    """Gets what is needed until the corpus is complete: the counts of words, and `rows`"""
     key: str
     reasons: Path
     first: int
@@ -47,21 +47,20 @@ class EncodeTask:
 
 def encode_shard(task: EncodeTask) -> None:
     """Encode the texts of a shard that are kept, and write their ids."""
-    shard, kept, words = task.shard, task.kept(), WordCounter()
+    shard, kept = task.shard, task.kept()
     texts = shard.texts()
     sources, targets = [texts[2 * i] for i in kept.tolist()], [texts[2 * i + 1] for i in kept.tolist()]
     tokenizers, encode_src, encode_tgt = _encoders(task.tokenizers, task.fingerprint)
     sides: tuple[list[Ragged], list[Ragged]] = ([], [])
     for i in range(0, len(kept), _CHUNK):
-        some, pieces = sources[i : i + _CHUNK], Counter[str]()
-        sides[0].append(encode_src(some, pieces))
+        sides[0].append(encode_src(sources[i : i + _CHUNK], count=True))
         sides[1].append(encode_tgt(targets[i : i + _CHUNK]))
-        words.add(some, pieces)
     src, tgt = map(Ragged.joined, sides)
     fits = np.maximum(src.lengths, tgt.lengths) <= task.max_tokens
     long_lines = shard.lines[kept[~fits]]
     task.work.mkdir(parents=True, exist_ok=True)
-    write_atomically(task.work / "words.tsv", words.total(None).to_bytes())
+    for name, counts in (("pieces.tsv", encode_src.pop_counts()), ("first.tsv", count_first_words(sources))):
+        write_atomically(task.work / name, "".join(f"{word}\t{n}\n" for word, n in counts.items()).encode())
     write_atomically(task.work / "rows", kept[fits].astype(np.uint32).tobytes())
     delete_folder(task.path)
     with new_folder(task.path) as folder:
@@ -72,6 +71,19 @@ def encode_shard(task: EncodeTask) -> None:
         _write_hashes(folder, "long_", table.select(~fits))
         first_long = int(long_lines.min(initial=np.iinfo(np.int64).max))
         write_manifest(folder, key=task.key, pairs=int(fits.sum()), long=[len(long_lines), first_long])
+
+
+def merge_words(folders: Iterable[Path]) -> SeenWords:
+    """Return the words of all shards, of which these folders have the counts."""
+    counter = WordCounter()
+    for folder in folders:
+        counter.add(_read_counts(folder / "pieces.tsv"), _read_counts(folder / "first.tsv"))
+    return counter.total()
+
+
+def _read_counts(path: Path) -> dict[str, int]:
+    fields = path.read_bytes().decode().replace("\n", "\t").split("\t")
+    return dict(zip(fields[:-1:2], map(int, fields[1::2]), strict=True))
 
 
 @lru_cache(maxsize=1)

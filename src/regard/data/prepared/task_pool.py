@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -104,11 +105,17 @@ def open_pool(workers: int | None = None, ray_address: str | None = None) -> Ite
     if workers == 1:
         yield ThisProcess()
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as executor:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts) as executor:
         try:
             yield Processes(executor, workers)
-        finally:
+        except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the main process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
