@@ -1,6 +1,7 @@
 """Checks of the paths that a user names, before anything is read or written."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -11,7 +12,10 @@ def check_input_file(path: Path, read_once: bool = True) -> None:
     """Refuse a path that is missing, a folder or a device.
 
     A pipe, such as `<(zcat corpus.gz)` in a shell, can be read once only: it is refused unless `read_once` is set.
+    A file on another system (`s3://…`) is looked for when it is read.
     """
+    if remote_url(path):
+        return
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -39,6 +43,12 @@ def check_writable(folder: Path, option: str) -> None:
     """Refuse a folder in which no file can be created."""
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{option}: the folder {folder} cannot be written; choose another")
+
+
+def remote_url(path: Path) -> str:
+    """Return the URL of a path that was one, such as s3://bucket/name, whose second slash `Path` drops; else ""."""
+    match = re.fullmatch(r"([a-z][a-z0-9+]+):/{1,2}([^/].*)", str(path))
+    return f"{match[1]}://{match[2]}" if match else ""
 
 
 def _kind(mode: int) -> str:

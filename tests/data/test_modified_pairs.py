@@ -91,9 +91,9 @@ def test_copies_of_a_pair_are_changed_independently() -> None:
 
 
 def test_pairs_that_would_get_too_long_stay_as_they_are() -> None:
-    longest = int(max(side.max() for side in STORE.lengths()))
+    longest = int(max(side.max() for side in STORE.lengths(np.arange(len(STORE)))))
     pairs, rows = modifier(UpperCase(probability=1), max_tokens=longest)(STORE, np.arange(N), 0)
-    src, tgt = pairs.lengths()
+    src, tgt = pairs.lengths(np.arange(len(pairs)))
     assert 0 < (rows < N).sum() < N and max(src[rows].max(), tgt[rows].max()) <= longest
 
 

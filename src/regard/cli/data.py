@@ -1,4 +1,4 @@
-"""`regard data`: built-in datasets as files, and parallel corpora inspected and cleaned."""
+"""`regard data`: built-in datasets as files, and parallel corpora inspected, cleaned and prepared for training."""
 
 import json
 import shlex
@@ -12,8 +12,16 @@ import typer
 from typer.core import TyperGroup
 
 from regard.cli.app import app
-from regard.cli.options import JsonOption, LanguagesOption, PairFilesArgument, ValidPairCommand, parse_languages
-from regard.cli.output import ProgressLine, print_line, print_warning
+from regard.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LanguagesOption,
+    PairFilesArgument,
+    SetOption,
+    ValidPairCommand,
+    parse_languages,
+)
+from regard.cli.output import ProgressLine, make_out_folder, print_line, print_warning
 from regard.errors import UserError
 
 
@@ -34,14 +42,14 @@ class HeldOutPairsCommand(ValidPairCommand):
 
 
 data_app = typer.Typer(
-    cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | inspect FILES | clean FILES"
+    cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | inspect FILES | clean FILES | prepare FILES"
 )
 app.add_typer(data_app, name="data")
 
 
 @data_app.callback()
 def data() -> None:
-    """Write a built-in dataset, or inspect or clean your own.
+    """Write a built-in dataset, or inspect, clean or prepare your own.
 
     `regard data NAME OUT` writes the dataset NAME (grammar, copy, reverse, sort, shapes or stories) to the folder OUT;
     `regard data builtin --help` lists its options.
@@ -164,6 +172,70 @@ def clean(
     for problem, count in result.removed.items():
         print_line(f"removed {count:,} × {problem}")
     print_line(f"what was removed: {result.removed_file}")
+
+
+@data_app.command()
+def prepare(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES",
+            help="Two line-aligned files, or any number of files of pairs, of all formats of `regard train`. Names may "
+            "be patterns in quotes ('part-*.en.gz') and URLs that fsspec can read (s3://…).",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write; the same one to go on.")],
+    recipe: Annotated[
+        str, typer.Option(help="The recipe that will be trained: its tokenizer and filters.  [auto: by your data]")
+    ] = "auto",
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    languages: LanguagesOption = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Use the tokenizer of this model instead of a new one.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes.  [default: one per core]")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Use a Ray cluster, e.g. auto or ray://host:10001; FOLDER must be shared."
+        ),
+    ] = None,
+) -> None:
+    """Read, filter and tokenise a large corpus for `regard train FOLDER`, in shards on all cores.
+
+    Memory does not grow with the corpus. If it is interrupted, the same command continues where it was.
+    """
+    from regard.data.prepared.inputs import find_corpora
+    from regard.data.prepared.task_pool import open_pool
+    from regard.train.auto_recipe import AutoRecipe
+    from regard.train.prepare_data import PreparationOptions, prepare_data
+    from regard.train.recipe import AUTO, load_recipe
+    from regard.train.run import find_languages
+
+    if ray is not None and workers is not None:
+        raise UserError("--workers is for this machine; leave it out with --ray")
+    settings = set_ or ()
+    auto = AutoRecipe(config, settings) if recipe == AUTO else None
+    langs = parse_languages(languages)
+    corpora = find_corpora(files, langs)
+    options = PreparationOptions(
+        auto.load() if auto else load_recipe(recipe, config, settings),
+        langs or find_languages(corpora[0].paths),
+        auto,
+        tokenizer,
+    )
+    make_out_folder(out)
+    with open_pool(workers, ray) as pool, ProgressLine(log=True) as progress:
+        corpus = prepare_data(corpora, out, options, pool, progress)
+    for line in corpus.report.describe(corpus.parts[0].name):
+        print_line(line)
+    pair = corpus.tokenizers
+    sizes = f"{pair.tgt.size:,} pieces, joint" if pair.joint else f"{pair.src.size:,} and {pair.tgt.size:,} pieces"
+    print_line(f"tokenizer: {sizes}")
+    print_line(f"prepared: {out} ({len(corpus.pairs.shards):,} shards)")
+    named = "" if recipe == AUTO else f" --recipe {recipe}"
+    print_line(f"train:    regard train {shlex.quote(str(out))}{named} --out RUN")
 
 
 def _check_rules(names: Sequence[str], option: str, known: Sequence[str] | dict[str, Any]) -> None:

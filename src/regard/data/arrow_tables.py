@@ -55,9 +55,7 @@ def _saved_files(folder: Path) -> list[Path]:
 
 def read_arrow_pairs(file: DataFile, langs: tuple[str, str] | None) -> Iterator[tuple[bytes, bytes] | BadLine]:
     """Yield the pairs of a Parquet or Arrow file: two columns of text, or a column `translation` of two languages."""
-    with file.open():  # for the hash of its bytes
-        pass
-    with _batches(file.path) as (schema, batches):
+    with file.on_disk() as path, _batches(path) as (schema, batches):
         columns = _choose_columns(schema, langs, file.path)
         for batch in batches:
             sides = [_texts(batch, column) for column in columns]

@@ -33,10 +33,7 @@ class CacheEntry:
 
     def ids(self, name: str, tokenizer: Tokenizer) -> NDArray[Any]:
         """Return the ids in a file of the entry, memory-mapped."""
-        type_ = id_type(tokenizer)
-        if (self.path / name).stat().st_size == 0:  # an empty file cannot be mapped
-            return np.empty(0, dtype=type_)
-        return np.memmap(self.path / name, dtype=type_, mode="r")
+        return map_array(self.path / name, id_type(tokenizer))
 
 
 def find_or_build(
@@ -83,3 +80,10 @@ def _open(path: Path, fingerprint: str, unit: str) -> CacheEntry:
 def id_type(tokenizer: Tokenizer) -> type[np.unsignedinteger[Any]]:
     """Return the smallest integer type that holds all ids."""
     return np.uint16 if tokenizer.size <= 1 << 16 else np.uint32
+
+
+def map_array(path: Path, type_: type[np.integer[Any]]) -> NDArray[Any]:
+    """Return the numbers in a file, memory-mapped."""
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
+        return np.empty(0, dtype=type_)
+    return np.memmap(path, dtype=type_, mode="r")

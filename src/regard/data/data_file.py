@@ -4,15 +4,19 @@ import gzip
 import hashlib
 import io
 import lzma
+import shutil
+import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from regard.data.corpus_report import CorpusReport
 from regard.errors import UserError
+from regard.files import cache_folder
+from regard.paths import remote_url
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -37,7 +41,7 @@ class DataFile:
         """Open the uncompressed content; errors while reading name the file."""
         try:
             with (
-                self.path.open("rb", buffering=0) as raw,
+                _open_raw(self.path) as raw,
                 _HashingReader(raw, self._hash) as hashed,
                 io.BufferedReader(hashed, _BUFFER) as file,
             ):
@@ -65,6 +69,21 @@ class DataFile:
         else:
             yield file
 
+    @contextmanager
+    def on_disk(self) -> Iterator[Path]:
+        """Read all bytes for their hash, and return the path of the file, or of a temporary copy of a remote one."""
+        if not remote_url(self.path):
+            with self.open():
+                pass
+            yield self.path
+            return
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache_folder()) as folder, self.open() as content:
+            copy = Path(folder) / self.path.name
+            with copy.open("wb") as file:
+                shutil.copyfileobj(content, file, _BUFFER)
+            yield copy
+
     def lines(self) -> Iterator[bytes]:
         """Yield the lines without their line feeds."""
         with self.open() as file:
@@ -79,6 +98,23 @@ class DataFile:
     def digest(self) -> bytes:
         """Return the SHA-256 of the bytes read so far: of the whole file once it was read to its end."""
         return self._hash.digest()
+
+
+def _open_raw(path: Path) -> AbstractContextManager[Any]:
+    """Open a file, or one on another system such as s3://bucket/name."""
+    url = remote_url(path)
+    if not url:
+        return path.open("rb", buffering=0)
+    try:
+        import fsspec
+    except ImportError:
+        raise UserError(f"{url}: needs a package: pip install 'regard[remote]'") from None
+    try:
+        return fsspec.open(url, "rb").open()
+    except FileNotFoundError:
+        raise UserError(f"{url}: no such file") from None
+    except (ImportError, ValueError) as error:  # no package for this kind of system
+        raise UserError(f"{url}: cannot be read ({str(error).partition(chr(10))[0]})") from None
 
 
 class _HashingReader(io.RawIOBase):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batch import Batch, collate_targets
-from regard.data.batch_order import RowBatches
+from regard.data.batch_order import Place, RowBatches
 from regard.data.data_file import read_lines
 from regard.data.images import ImageArray, load_image, scale_pixels
 from regard.errors import UserError
@@ -123,12 +123,12 @@ class ImageBatches(RowBatches):
 
     store: ImageStore
 
-    def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
+    def _plan(self, epoch: int, window: int) -> list[NDArray[np.int64]]:
         generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
         shuffled = self.rows[generator.permutation(len(self.rows))]
         return np.array_split(shuffled, -(-len(shuffled) // max(1, self.config.tokens // _TOKENS_PER_CAPTION)))
 
-    def _collate(self, rows: NDArray[np.int64], epoch: int, index: int) -> Batch:
+    def _collate(self, rows: NDArray[np.int64], place: Place) -> Batch:
         return collate_images(self.store, rows)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from regard.data.mixture import Mixture, StageConfig
 from regard.data.modifiers import Modifier
+from regard.data.row_windows import Rows, n_windows, shuffled_blocks
 from regard.errors import UserError
 
 _STREAM = 1  # distinguishes these random numbers from others of the same seed
@@ -46,7 +47,7 @@ class MixtureOrder:
 
     names: tuple[str, ...]
     """Of the corpora"""
-    rows: tuple[NDArray[np.int64], ...]
+    rows: tuple[Rows, ...]
     """The rows of each corpus"""
     stages: tuple[Stage, ...]
     """The last one has no end"""
@@ -54,7 +55,7 @@ class MixtureOrder:
     fingerprint: str
 
     @classmethod
-    def plan(cls, mixture: Mixture, rows: Mapping[str, NDArray[np.int64]], seed: int) -> "MixtureOrder":
+    def plan(cls, mixture: Mixture, rows: Mapping[str, Rows], seed: int) -> "MixtureOrder":
         """Return the order of a mixture, of which each corpus has these rows."""
         if empty := next((name for name, some in rows.items() if not len(some)), None):
             raise UserError(f"{empty}: no pair is left for training; give --valid files, or leave the corpus out")
@@ -65,15 +66,23 @@ class MixtureOrder:
         seed = seed if mixture.seed is None else mixture.seed
         return cls(tuple(rows), tuple(rows.values()), tuple(stages), seed, mixture.fingerprint)
 
-    def __call__(self, epoch: int) -> NDArray[np.int64]:
-        """Return the rows of an epoch in increasing order; a row that is seen twice occurs twice."""
-        stage, first, positions = self._find_stage(epoch)
-        ends = stage.taken(epoch + 1 - first)
+    def n_windows(self, epoch: int) -> int:
+        return n_windows(sum(end - start for start, end in self._ranges(epoch)))
+
+    def __call__(self, epoch: int, window: int = 0) -> NDArray[np.int64]:
+        """Return the rows of a window of an epoch in increasing order; a row that is seen twice occurs twice."""
+        windows = self.n_windows(epoch)
         parts = [
-            self._take(i, position + start, position + end)
-            for i, (position, start, end) in enumerate(zip(positions, stage.taken(epoch - first), ends, strict=True))
+            self._take(i, start + (end - start) * window // windows, start + (end - start) * (window + 1) // windows)
+            for i, (start, end) in enumerate(self._ranges(epoch))
         ]
         return np.sort(np.concatenate(parts))
+
+    def _ranges(self, epoch: int) -> list[tuple[int, int]]:
+        """Return the part of the endless sequence of each corpus that an epoch has."""
+        stage, first, positions = self._find_stage(epoch)
+        limits = zip(positions, stage.taken(epoch - first), stage.taken(epoch + 1 - first), strict=True)
+        return [(position + start, position + end) for position, start, end in limits]
 
     def modifiers(self, epoch: int) -> tuple[Modifier, ...]:
         """Return the modifiers of an epoch."""
@@ -116,15 +125,21 @@ class MixtureOrder:
     def _take(self, corpus: int, start: int, end: int) -> NDArray[np.int64]:
         """Return the rows start … end − 1 of the endless sequence of a corpus."""
         rows, n = self.rows[corpus], len(self.rows[corpus])
-        passes = [rows[:0]]
+        passes = []
         for number in range(start // n, ceil(Fraction(end, n))):
             low, high = max(start - number * n, 0), min(end - number * n, n)
-            if high - low == n:
-                passes.append(rows)
-                continue
-            bits = np.random.Philox(np.random.SeedSequence([self.seed, _STREAM, corpus, number]))
-            passes.append(rows[np.random.Generator(bits).permutation(n)[low:high]])
-        return np.concatenate(passes)
+            passes.append(rows[self._positions(corpus, number, low, high)])
+        return np.concatenate(passes) if passes else np.empty(0, dtype=np.int64)
+
+    def _positions(self, corpus: int, number: int, low: int, high: int) -> NDArray[np.int64]:
+        """Return which pairs of a corpus are at the positions low … high − 1 of a pass."""
+        n = len(self.rows[corpus])
+        if high - low == n:
+            return np.arange(n)
+        bits = np.random.Philox(np.random.SeedSequence([self.seed, _STREAM, corpus, number]))
+        if n_windows(n) > 1:
+            return shuffled_blocks(n, low, high, bits)
+        return np.random.Generator(bits).permutation(n)[low:high]
 
 
 def _unstaged(mixture: Mixture, sizes: Mapping[str, int]) -> Stage:

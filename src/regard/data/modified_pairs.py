@@ -34,8 +34,8 @@ class Pairs(Protocol):
     def __len__(self) -> int: ...
     def src(self, rows: NDArray[np.int64]) -> Ragged: ...
     def tgt(self, rows: NDArray[np.int64]) -> Ragged: ...
-    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of source and of target tokens per pair."""
+    def lengths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of source and of target tokens of pairs."""
 
 
 class _NewPair(NamedTuple):
@@ -60,8 +60,10 @@ class PairModifier:
     """What the sources of each corpus begin with, which is not changed"""
     seed: int
 
-    def __call__(self, pairs: IdPairs, rows: NDArray[np.int64], epoch: int) -> tuple[Pairs, NDArray[np.int64]]:
-        """Return the pairs followed by changed ones, and the rows of an epoch, which point to the latter.
+    def __call__(
+        self, pairs: Pairs, rows: NDArray[np.int64], epoch: int, window: int = 0
+    ) -> tuple[Pairs, NDArray[np.int64]]:
+        """Return the pairs followed by changed ones, and the rows of a window of an epoch, which point to the latter.
 
         Rows of noise come last.
         """
@@ -70,7 +72,8 @@ class PairModifier:
             return pairs, rows
         rows, noise, writer = rows.copy(), [rows[:0]], _PairWriter(self.tokenizers)
         for block, start in enumerate(range(0, len(rows), _BLOCK)):
-            bits = np.random.Philox(np.random.SeedSequence([self.seed, _STREAM, epoch, block]))
+            place = (epoch, block, window) if window else (epoch, block)
+            bits = np.random.Philox(np.random.SeedSequence([self.seed, _STREAM, *place]))
             of_block = rows[start : start + _BLOCK]  # a view: changing it changes `rows`
             new = self._make(pairs, of_block, modifiers, np.random.Generator(bits))
             src, tgt = self._encode(new)
@@ -134,7 +137,7 @@ class PairModifier:
 class ExtendedPairs:
     """The pairs of a store, followed by others."""
 
-    store: IdPairs
+    store: Pairs
     added: IdPairs
 
     def __len__(self) -> int:
@@ -146,10 +149,13 @@ class ExtendedPairs:
     def tgt(self, rows: NDArray[np.int64]) -> Ragged:
         return self._gather(rows, self.store.tgt, self.added.tgt)
 
-    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of source and of target tokens per pair."""
-        (src, tgt), (added_src, added_tgt) = self.store.lengths(), self.added.lengths()
-        return np.concatenate([src, added_src]), np.concatenate([tgt, added_tgt])
+    def lengths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of source and of target tokens of pairs."""
+        is_added = rows >= len(self.store)
+        src, tgt = np.empty_like(rows), np.empty_like(rows)
+        src[~is_added], tgt[~is_added] = self.store.lengths(rows[~is_added])
+        src[is_added], tgt[is_added] = self.added.lengths(rows[is_added] - len(self.store))
+        return src, tgt
 
     def _gather(self, rows: NDArray[np.int64], *sides: Callable[[NDArray[np.int64]], Ragged]) -> Ragged:
         """Return sequences of both parts, in the order of `rows`."""

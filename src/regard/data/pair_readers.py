@@ -109,10 +109,8 @@ def _is_header(row: list[str], langs: Languages) -> bool:
 
 def _zip_pairs(file: DataFile, langs: Languages) -> Iterator[RawPair]:
     """Yield the pairs of a zip archive as OPUS offers it: two members with one name, ending in the languages."""
-    with file.open():  # for the hash of its bytes
-        pass
     try:
-        with closing(zipfile.ZipFile(file.path)) as archive:
+        with file.on_disk() as path, closing(zipfile.ZipFile(path)) as archive:
             src, tgt = _find_members(archive.namelist(), file.path, langs)
             yield from aligned_lines(_Member(archive, file.path, src), _Member(archive, file.path, tgt))
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:

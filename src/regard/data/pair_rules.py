@@ -78,10 +78,14 @@ class RatioRule:
     factor: float = 5.0
 
     def __call__(self, table: PairTable) -> NDArray[np.bool_]:
-        if len(table) < _FEWEST_PAIRS:
-            return np.zeros(len(table), dtype=np.bool_)
-        half = usual_ratio(table) ** 0.5
-        src, tgt = table.lengths[:, 0] * half, table.lengths[:, 1] / half  # as if the usual ratio were 1
+        return self.of_counts(table.lengths, np.ones(len(table), dtype=np.int64))
+
+    def of_counts(self, lengths: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which pairs of lengths [n, 2] to leave out; each occurs `counts` times in the corpus [n]."""
+        if counts.sum() < _FEWEST_PAIRS:
+            return np.zeros(len(lengths), dtype=np.bool_)
+        half = _median(lengths[:, 1] / lengths[:, 0], counts) ** 0.5
+        src, tgt = lengths[:, 0] * half, lengths[:, 1] / half  # as if the usual ratio were 1
         shorter, longer = np.minimum(src, tgt), np.maximum(src, tgt)
         return (longer > self.factor * shorter) & (longer - shorter >= _SHORT)
 
@@ -120,6 +124,14 @@ RULES: dict[str, PairRule] = {rule.name: rule for rule in (DUPLICATE, IdenticalR
 def usual_ratio(table: PairTable) -> float:
     """Return the median of target length / source length, in characters; 1 without pairs."""
     return float(np.median(table.lengths[:, 1] / table.lengths[:, 0])) if len(table) else 1.0
+
+
+def _median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+    """Return the median of values that occur so often."""
+    order = np.argsort(values)
+    ends = np.cumsum(counts[order])
+    middle = (ends[-1] - 1) // 2, ends[-1] // 2  # the same for an odd number
+    return float(np.mean(values[order[np.searchsorted(ends, middle, side="right")]]))
 
 
 def apply_rules(table: PairTable, rules: Sequence[PairRule]) -> NDArray[np.int64]:

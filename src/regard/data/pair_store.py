@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.cache import CacheEntry, Warn, find_or_build, id_type, no_warning
+from regard.data.cache import CacheEntry, Warn, find_or_build, id_type, map_array, no_warning
 from regard.data.corpus_report import CorpusReport
 from regard.data.parallel_corpus import CorpusPart, ParsedCorpus
 from regard.text.bulk_encoder import BulkEncoder
@@ -22,12 +22,13 @@ _CHUNK = 10_000  # pairs tokenised at a time
 
 @dataclass(frozen=True)
 class IdPairs:
-    """Pairs of id sequences without special tokens. The ids may be larger than memory; the offsets are in memory."""
+    """Pairs of id sequences without special tokens. All arrays may be memory-mapped."""
 
     src_ids: NDArray[Any]
-    src_ends: NDArray[np.int64]
+    src_ends: NDArray[Any]
+    """How many ids there are up to the end of each sequence, starting with 0"""
     tgt_ids: NDArray[Any]
-    tgt_ends: NDArray[np.int64]
+    tgt_ends: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.src_ends) - 1
@@ -38,9 +39,10 @@ class IdPairs:
     def tgt(self, rows: NDArray[np.int64]) -> Ragged:
         return Ragged.gather(self.tgt_ids, self.tgt_ends, rows)
 
-    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of source and of target tokens per pair."""
-        return np.diff(self.src_ends), np.diff(self.tgt_ends)
+    def lengths(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the numbers of source and of target tokens of pairs."""
+        src, tgt = (ends[rows + 1] - ends[rows] for ends in (self.src_ends, self.tgt_ends))
+        return src.astype(np.int64), tgt.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,9 @@ def _write(folder: Path, chunks: Iterator[tuple[NDArray[np.int64], Ragged, Ragge
 
 def _read(entry: CacheEntry, tokenizers: TokenizerPair, corpus: ParsedCorpus, max_tokens: int) -> PairStore:
     def side(name: str, tokenizer: Tokenizer) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        ends = np.fromfile(entry.path / f"{name}.ends", dtype=np.int64)
-        return entry.ids(f"{name}.ids", tokenizer), ends
+        return entry.ids(f"{name}.ids", tokenizer), map_array(entry.path / f"{name}.ends", np.int64)
 
-    numbers = np.fromfile(entry.path / "numbers", dtype=np.int64)
+    numbers = map_array(entry.path / "numbers", np.int64)
     sides = (*side("src", tokenizers.src), *side("tgt", tokenizers.tgt))
     return PairStore(*sides, numbers, _reports(corpus, numbers, max_tokens), entry.fingerprint)
 

@@ -4,7 +4,7 @@ Bad lines do not stop a run, but are counted: the report has each kind of proble
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -13,7 +13,8 @@ import numpy as np
 
 from regard.data.arrow_tables import data_files
 from regard.data.corpus_report import CorpusReport
-from regard.data.data_file import BadLine, DataFile, decode_line, fingerprint, without_compression
+from regard.data.data_file import DataFile, fingerprint, without_compression
+from regard.data.pair_cleaner import OnBadPair, PairCleaner
 from regard.data.pair_readers import READERS, RawPair, aligned_lines
 from regard.data.pair_rules import FilterConfig, apply_rules
 from regard.data.pair_table import PairTable, PairTableBuilder
@@ -21,13 +22,10 @@ from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.data.text_spool import Texts, TextSpool
 from regard.errors import UserError
 from regard.paths import check_input_file
-from regard.text.clean import clean, has_surrogate, needs_cleaning
 
 SentencePair = tuple[str, str]
-OnBadPair = Callable[[int, str, Sequence[bytes | str | BadLine]], None]
-"""Called with the line, the problem and the sides, or what is known of them"""
 
-_BLOCK = 64  # pairs looked at together: if nothing is wrong with any of them, they need no cleaning
+_BLOCK = 1024  # pairs read at a time
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,10 @@ class Corpus:
         """Read, hash and clean the files in one pass. `on_bad_pair` is called with each pair that cannot be used."""
         files = [DataFile(path) for path in self.data_paths]
         report, texts, lines, table = CorpusReport(), TextSpool(), array("q"), PairTableBuilder()
-        raw_pairs = self._raw_pairs(files)
+        raw_pairs, clean = self.raw_pairs(files), PairCleaner(self.max_chars, on_bad_pair)
         while block := list(islice(raw_pairs, _BLOCK)):
             progress("reading", report.lines)
-            sides = self._clean_block(block, report, lines, on_bad_pair)
+            sides = clean(block, report, lines)
             texts.extend(sides)
             table.extend(sides)
         options = f"{self.format} {self.langs} {self.max_chars}"
@@ -86,65 +84,12 @@ class Corpus:
         corpus = ParsedCorpus(name, texts, lines, table.table(), report, fingerprint(files, options))
         return corpus.filtered(self.filter) if self.filter else corpus
 
-    def _clean_block(
-        self, pairs: list[RawPair], report: CorpusReport, lines: "array[int]", on_bad_pair: "OnBadPair | None"
-    ) -> list[str]:
-        """Return the sides of the next pairs of the files that can be used; `lines` gets their line numbers."""
-        if ready := self._find_ready(pairs):
-            lines.extend(range(report.lines + 1, report.lines + 1 + len(pairs)))
-            report.lines += len(pairs)
-            report.used += len(pairs)
-            return ready
-        kept: list[str] = []
-        for pair in pairs:
-            report.lines += 1
-            sides = pair if isinstance(pair, tuple) else (pair,)
-            texts = [self._clean_side(side, report) for side in sides]
-            if bad := next((text for text in texts if isinstance(text, BadLine)), None):
-                report.add(bad.problem, report.lines)
-                if on_bad_pair:
-                    on_bad_pair(report.lines, bad.problem, sides)
-                continue
-            report.used += 1
-            kept += map(str, texts)
-            lines.append(report.lines)
-        return kept
-
-    def _find_ready(self, pairs: list[RawPair]) -> list[str] | None:
-        """Return the sides of all pairs if nothing is wrong with any of them, else None."""
-        try:
-            lines = b"\n".join(chain.from_iterable(pairs)).decode("utf-8")  # type: ignore[arg-type]
-        except (TypeError, UnicodeDecodeError):  # TypeError: a BadLine, or a side that is a str
-            return None
-        texts = lines.split("\n")
-        if "\0" in lines or needs_cleaning(lines) or "" in texts or max(map(len, texts)) > self.max_chars:
-            return None
-        if len(texts) > 2 * len(pairs):  # a cell of a CSV may have several lines
-            return None
-        return texts
-
-    def _raw_pairs(self, files: list[DataFile]) -> Iterator[RawPair]:
+    def raw_pairs(self, files: Sequence[DataFile]) -> Iterator[RawPair]:
+        """Yield the pairs of the files as they are written there."""
         if len(self.paths) == 2:
             return aligned_lines(*files)
         reader = READERS[self.format]
         return chain.from_iterable(reader(file, self.langs) for file in files)
-
-    def _clean_side(self, raw: "bytes | str | BadLine", report: CorpusReport) -> "str | BadLine":
-        if isinstance(raw, bytes):
-            raw = decode_line(raw, report.lines, report, first=report.lines == 1)
-        elif isinstance(raw, str):  # of a JSONL, which can write characters that UTF-8 cannot
-            if "\0" in raw:
-                return BadLine("NUL character")
-            if has_surrogate(raw):
-                return BadLine("lone surrogate")
-        if isinstance(raw, BadLine):
-            return raw
-        text = clean(raw)
-        if not text:
-            return BadLine("empty side")
-        if len(text) > self.max_chars:
-            return BadLine(f"over {self.max_chars:,} characters")
-        return text
 
 
 @dataclass(frozen=True)

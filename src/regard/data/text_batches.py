@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.data.batch import Batch
-from regard.data.batch_order import BatchConfig, Batches
+from regard.data.batch_order import BatchConfig, Batches, Place
 from regard.data.text_store import TextStore
 from regard.errors import UserError
 from regard.text.vocab import BOS, MASK, PAD, SPECIALS
@@ -33,7 +33,7 @@ class _Blocks(Batches):
     config: BatchConfig
     seed: int
     context: int
-    _plans: dict[int, list[IdArray]] = field(default_factory=dict, repr=False)
+    _plans: dict[tuple[int, int], list[IdArray]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.context < 1:
@@ -58,7 +58,7 @@ class _Blocks(Batches):
         least = (len(self.store) - self.context + 1) // self.context
         return max(1, min(self.config.tokens // self.context, least))
 
-    def _plan(self, epoch: int) -> list[IdArray]:
+    def _plan(self, epoch: int, window: int) -> list[IdArray]:
         """Return the positions at which the blocks of each batch start."""
         generator = np.random.Generator(np.random.Philox(key=[self.seed, epoch]))
         spare = len(self.store) - self.context
@@ -78,7 +78,7 @@ class TextBatches(_Blocks):
     src [B, 0]; tgt_in [B, context]: BOS and the block without its last id; tgt_out [B, context]: the block.
     """
 
-    def _collate(self, rows: IdArray, epoch: int, index: int) -> Batch:
+    def _collate(self, rows: IdArray, place: Place) -> Batch:
         blocks = self.blocks(rows)
         return Batch(_empty(len(rows)), torch.from_numpy(_shift_right(blocks)), torch.from_numpy(blocks))
 
@@ -90,9 +90,9 @@ class MaskedBatches(_Blocks):
     the positions to predict, PAD at the others. A block that has an ordinary token has at least one to predict.
     """
 
-    def _collate(self, rows: IdArray, epoch: int, index: int) -> Batch:
+    def _collate(self, rows: IdArray, place: Place) -> Batch:
         blocks = self.blocks(rows)
-        generator = np.random.default_rng([self.seed, epoch, index])
+        generator = np.random.default_rng([self.seed, place.epoch, place.batch])
         ordinary = blocks >= len(SPECIALS)
         draw = np.where(ordinary, generator.random(blocks.shape), 1.0)
         predicted = ordinary & ((draw < _PREDICTED) | (draw == draw.min(axis=1, keepdims=True)))

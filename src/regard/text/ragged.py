@@ -24,9 +24,21 @@ class Ragged:
         return cls(np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum())), lengths)
 
     @classmethod
-    def gather(cls, ids: NDArray[Any], ends: NDArray[np.int64], rows: NDArray[np.int64]) -> "Ragged":
+    def joined(cls, parts: "Sequence[Ragged]") -> "Ragged":
+        """Return the sequences of several as one."""
+        if len(parts) == 1:
+            return parts[0]
+        none = np.empty(0, dtype=np.int64)
+        return cls(
+            np.concatenate([part.ids for part in parts] or [none]),
+            np.concatenate([part.lengths for part in parts] or [none]),
+        )
+
+    @classmethod
+    def gather(cls, ids: NDArray[Any], ends: NDArray[Any], rows: NDArray[np.int64]) -> "Ragged":
         """Return the sequences `rows` of concatenated ids; sequence i is ids[ends[i] : ends[i + 1]]."""
-        starts, lengths = ends[rows], ends[rows + 1] - ends[rows]
+        starts = ends[rows].astype(np.int64)
+        lengths = ends[rows + 1].astype(np.int64) - starts
         # The position of each id of the result: the start of its row plus its offset within the row.
         before = np.cumsum(lengths) - lengths
         positions = np.repeat(starts - before, lengths) + np.arange(lengths.sum())

@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
@@ -98,14 +98,11 @@ class SeenWords:
 
     @classmethod
     def count(cls, texts: Iterable[str]) -> "SeenWords":
-        """Count the words of many texts."""
-        everywhere, first = _WordCounter(), Counter[str]()
-        remaining = iter(texts)
+        """Count the words of many texts, and keep the most frequent ones."""
+        counter, remaining = WordCounter(), iter(texts)
         while block := list(islice(remaining, _BLOCK)):
-            everywhere.add(" ".join(block).split())
-            first.update(map(first_word, block))
-        total, touching = everywhere.total()
-        return cls({w: WordCount(max(0, n - first[w]), first[w], touching[w]) for w, n in total.most_common(MAX_WORDS)})
+            counter.add(Counter(" ".join(block).split()), count_first_words(block))
+        return counter.total()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "SeenWords":
@@ -181,23 +178,40 @@ class SeenWords:
         return tuple(dict.fromkeys(unseen))
 
 
-class _WordCounter:
+def count_first_words(texts: Sequence[str]) -> Counter[str]:
+    """Count the first words of texts."""
+    pieces = Counter(text.partition(" ")[0] for text in texts)
+    words = {piece: first_word(piece) for piece in pieces}
+    counts = Counter[str]()
+    for piece, n in pieces.items():
+        if words[piece]:
+            counts[words[piece]] += n
+    counts.update(first_word(text) for text in texts if not words[text.partition(" ")[0]])
+    return counts
+
+
+class WordCounter:
     """Counts words in what spaces separate; equal pieces are split into words only once."""
 
     def __init__(self) -> None:
         self.pieces = Counter[str]()
         self.words = Counter[str]()
+        self.first = Counter[str]()
         self.touching = Counter[str]()
 
-    def add(self, pieces: list[str]) -> None:
+    def add(self, pieces: Mapping[str, int], first: Mapping[str, int]) -> None:
+        """Add pieces and first words of texts, with their counts."""
         self.pieces.update(pieces)
+        self.first.update(first)
         if len(self.pieces) > _MAX_COUNTED:
             self._split()
 
-    def total(self) -> tuple[Counter[str], Counter[str]]:
-        """Return the count of each word, and how often each punctuation mark touches another character."""
+    def total(self) -> SeenWords:
+        """Return the most frequent words; equally frequent ones by alphabet, lower case first."""
         self._split()
-        return self.words, self.touching
+        order = sorted(self.words.items(), key=lambda item: (-item[1], item[0].swapcase(), item[0]))
+        first, touching = self.first, self.touching
+        return SeenWords({w: WordCount(max(0, n - first[w]), first[w], touching[w]) for w, n in order[:MAX_WORDS]})
 
     def _split(self) -> None:
         by_count: dict[int, list[str]] = {}
@@ -209,5 +223,10 @@ class _WordCounter:
                 for word, k in Counter(words).items():
                     counter[word] += n * k
         self.pieces.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the rarer half of too many words."""
         if len(self.words) > _MAX_COUNTED:
             self.words = Counter(dict(self.words.most_common(_MAX_COUNTED // 2)))
+            self.first = Counter({word: n for word, n in self.first.items() if word in self.words})

@@ -28,7 +28,8 @@ from regard.text.vocab import SPECIALS, UNK, WORD_START, without_specials
 
 _MAX_LINE = 100_000  # bytes; SentencePiece learns nothing from longer lines
 
-_MANY_TEXTS = 1_000  # encoded by several threads, whose start takes longer than encoding a few texts
+_SOME_TEXTS = 100  # encoded by one call, which takes longer than encoding a few texts one by one
+_MANY_TEXTS = 1_000  # encoded by several threads
 
 _STEMS = ("joint", "src", "tgt")
 """Names of tokenizer files without their suffixes"""
@@ -153,9 +154,10 @@ class SentencePieceTokenizer:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         if self.lossless and any(WORD_START in text for text in texts):
             return [self._encode_with_word_start(text) for text in texts]
-        if len(texts) < _MANY_TEXTS:
+        if len(texts) < _SOME_TEXTS:
             return [self._processor.encode(text) for text in texts]
-        return self._processor.encode(list(texts), num_threads=os.cpu_count() or 1)
+        threads = 1 if len(texts) < _MANY_TEXTS else os.cpu_count() or 1
+        return self._processor.encode(list(texts), num_threads=threads)
 
     def _encode_with_word_start(self, text: str) -> list[int]:
         """Encode the character `▁` as bytes: SentencePiece would decode it as a space."""
@@ -301,6 +303,14 @@ def train_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     if config.kind in ("char", "word"):
         return ListTokenizer.train(texts, config.kind, config.vocab_size, config.symbols)
     return SentencePieceTokenizer.train(texts, config)
+
+
+def train_tokenizers(sources: Sequence[str], targets: Sequence[str], config: TokenizerConfig) -> TokenizerPair:
+    """Train the tokenizers of both sides, or one for both."""
+    if config.joint:
+        joint = train_tokenizer([*sources, *targets], config)
+        return TokenizerPair(joint, joint)
+    return TokenizerPair(train_tokenizer(sources, config), train_tokenizer(targets, config))
 
 
 def _tokenizer_files(folder: Path) -> list[Path]:

@@ -30,18 +30,21 @@ class CorpusFacts:
 
 def measure_corpus(corpus: ParsedCorpus) -> CorpusFacts:
     """Count the pairs and words of a corpus."""
-    n = len(corpus)
-    step = max(_BLOCK, n // _BLOCKS)
-    texts = [text for start in range(0, n, step) for text in _block(corpus, start)]
+    texts = [text for rows in measured_rows(len(corpus)) for text in corpus.texts.slice(2 * rows.start, 2 * rows.stop)]
+    return facts_of(len(corpus), texts)
+
+
+def measured_rows(n: int) -> list[range]:
+    """Return the pairs to look at in a corpus of n pairs."""
+    return [range(start, min(start + _BLOCK, n)) for start in range(0, n, max(_BLOCK, n // _BLOCKS))]
+
+
+def facts_of(n: int, texts: list[str]) -> CorpusFacts:
+    """Return the facts about n pairs of which some are known: source, target, source, target …"""
     sources, targets = texts[::2], texts[1::2]
     factor = n / max(1, len(sources))
     unit = length_unit(targets)
     return CorpusFacts(n, round(factor * _count_words(sources)), round(factor * _count_words(targets)), unit)
-
-
-def _block(corpus: ParsedCorpus, start: int) -> list[str]:
-    """Return the sources and targets of a block of pairs, one after the other."""
-    return list(corpus.texts.slice(2 * start, 2 * min(start + _BLOCK, len(corpus))))
 
 
 def _count_words(texts: list[str]) -> float:

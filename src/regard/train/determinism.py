@@ -78,7 +78,7 @@ def examples_for_compiler(batches: Batches, parts: int) -> list[Batch]:
     What torch.compile generates depends on the shapes that it sees first, down to the order of sums.
     """
     examples: dict[tuple[torch.Size, ...], Batch] = {}
-    for i in range(min(_EXAMPLES, len(batches.plan(0)))):
+    for i in range(min(_EXAMPLES, len(batches.window(0, 0)))):
         for part in batches.batch(0, i).split(parts):
             examples.setdefault(tuple(tensor.shape for tensor in part.tensors()), part)
     return list(examples.values())

@@ -16,6 +16,7 @@ from regard.config import merge, read_yaml
 from regard.data.data_file import without_compression
 from regard.data.mixture import Mixture
 from regard.data.pair_readers import named_languages
+from regard.data.prepared.corpus import prepared_languages
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
 from regard.files import write_atomically
@@ -34,7 +35,6 @@ from regard.train.advice import ValidationPoint, advise
 from regard.train.auto_recipe import AutoRecipe, describe_plan
 from regard.train.best_weights import load_best_weights
 from regard.train.checkpoint import Checkpoints
-from regard.train.corpus_facts import measure_corpus
 from regard.train.determinism import prepare_cublas
 from regard.train.init_tokenizer import TokenizerChoice, choose_tokenizers
 from regard.train.log import RunLog, SilentLog, read_metrics
@@ -92,6 +92,8 @@ class Run:
             return self.mixture.directions
         first = self.mixture.used[0] if self.mixture else None
         languages = self.languages or (first.languages if first else None)
+        if languages is None and self.files.prepared:
+            languages = prepared_languages(self.files.prepared)
         return Directions.of([languages or find_languages(first.files if first else self.train)])
 
 
@@ -118,6 +120,8 @@ def train(run: Run) -> TrainingResult:
         raise UserError("glossary.share needs the word alignments of the training pairs; add --alignments FILE")
     if run.mixture:
         _check_mixture(run, run.mixture)
+    if run.files.prepared and (run.recipe.task != "translate" or run.alignments):
+        raise UserError(f"{run.files.prepared}: prepared data are for translation without --alignments; name the files")
     run = replace(run, recipe=_with_symbols(run.recipe, run.mixture))
     if run.auto and run.recipe.task != "translate":
         raise UserError(f"the recipe auto is for translation, not for task {run.recipe.task}; see --recipe")
@@ -215,13 +219,14 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float, ranks: int) 
         assert isinstance(task, PairTask)
         log.doing("reading the data")
         task.check_size()
-        facts = measure_corpus(task.train_corpus)
+        facts = task.measure()
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)
         plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions, ranks)
         for line in describe_plan(plan, device, run.auto.user_options()):
             log.info(line)
-        recipe = run.auto.load(plan.options())
+        prepared = task.prepared.facts["options"] if task.prepared else {}
+        recipe = run.auto.load(merge(plan.options(), prepared))
         run = replace(run, recipe=_with_symbols(recipe, run.mixture))
         task.use(run.recipe)
     save_recipe(run.out, run.recipe)
@@ -332,6 +337,8 @@ def _tokenizers(run: Run, task: Task, log: RunLog) -> TokenizerPair:
 
 
 def _choose_tokenizers(run: Run, task: Task) -> TokenizerChoice:
+    if run.files.prepared:
+        return TokenizerChoice(task.train_tokenizers(), f"that of {run.files.prepared}")
     if run.tokenizer:
         return TokenizerChoice(TokenizerPair.load(run.tokenizer), "")
     if run.recipe.train.init:

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 from regard.data.arrow_tables import data_files
 from regard.data.batch_order import Batches
 from regard.data.mixture import Mixture
+from regard.data.prepared.corpus import is_prepared
 from regard.errors import UserError
 from regard.evaluate.validation import Validator
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -40,7 +41,7 @@ class TrainingFiles:
     """Several corpora, instead of `train`"""
 
     def __post_init__(self) -> None:
-        for path in (*self.train, *(self.valid or ())):
+        for path in (*(() if self.prepared else self.train), *(self.valid or ())):
             data_files(path)
         for config in self.mixture.used if self.mixture else ():
             config.corpus()  # which checks its files
@@ -48,6 +49,11 @@ class TrainingFiles:
                 data_files(path)
         if self.alignments:
             check_input_file(self.alignments)
+
+    @property
+    def prepared(self) -> Path | None:
+        """The folder of a prepared corpus, if training is on one"""
+        return self.train[0] if len(self.train) == 1 and is_prepared(self.train[0]) else None
 
 
 class TaskData(NamedTuple):

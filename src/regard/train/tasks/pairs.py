@@ -17,28 +17,35 @@ from regard.data.mixture import Mixture
 from regard.data.mixture_order import MixtureOrder
 from regard.data.pair_store import PairStore, open_store
 from regard.data.parallel_corpus import Corpus, CorpusPart, ParsedCorpus, SentencePair, no_usable_pair
+from regard.data.prepared.corpus import PreparedCorpus
+from regard.data.prepared.sharded_pairs import ShardedPairs
+from regard.data.row_sample import sample_rows, shuffled_rows
+from regard.data.row_windows import Rows, RowsExcept
 from regard.errors import UserError
 from regard.text.tokenizer import TokenizerPair
+from regard.train.corpus_facts import CorpusFacts, measure_corpus
 from regard.train.log import RunLog
-from regard.train.tasks.base import TOKENIZER_TEXTS, Task, sample_texts
+from regard.train.prepared_options import check_options
+from regard.train.tasks.base import TOKENIZER_TEXTS, Task
 
-_MAX_HELD_OUT = 1_000
-_PAIRS_PER_HELD_OUT = 20
+MAX_HELD_OUT = 1_000
+PAIRS_PER_HELD_OUT = 20
+_MEASURED_PAIRS = 100_000
 
 
 @dataclass(frozen=True)
 class PairSplit:
     """Training and validation pairs, from separate files or from one corpus."""
 
-    train: PairStore
-    train_rows: NDArray[np.int64]
-    valid: PairStore
+    train: PairStore | ShardedPairs
+    train_rows: RowsExcept
+    valid: PairStore | ShardedPairs
     valid_rows: NDArray[np.int64]
 
-    def train_rows_of(self, part: CorpusPart) -> NDArray[np.int64]:
+    def train_rows_of(self, part: CorpusPart) -> RowsExcept:
         """Return the training rows of a part of the corpus."""
         of_part = self.train.part_rows(part)
-        return self.train_rows[slice(*np.searchsorted(self.train_rows, [of_part.start, of_part.stop]).tolist())]
+        return self.train_rows.between(of_part.start, of_part.stop)
 
 
 class PairTask(Task):
@@ -57,6 +64,19 @@ class PairTask(Task):
                 for config in self.mixture.used
             ]
         )
+
+    @cached_property
+    def prepared(self) -> PreparedCorpus | None:
+        """The corpus that was prepared before, if training is on one"""
+        return PreparedCorpus.open(self.files.prepared) if self.files.prepared else None
+
+    @property
+    def train_parts(self) -> tuple[CorpusPart, ...]:
+        return self.prepared.parts if self.prepared else self.train_corpus.parts
+
+    def measure(self) -> CorpusFacts:
+        """Count the pairs and words of the training data."""
+        return CorpusFacts(*self.prepared.facts["facts"]) if self.prepared else measure_corpus(self.train_corpus)
 
     @cached_property
     def valid_corpus(self) -> ParsedCorpus:
@@ -79,13 +99,15 @@ class PairTask(Task):
     @property
     def _holds_out(self) -> bool:
         """Whether the validation pairs are some of the training pairs"""
-        return self.valid_corpus is self.train_corpus
+        return self.files.valid is None and not any(config.valid for config in self.mixture.used)
 
     def _read(self, corpus: Corpus) -> ParsedCorpus:
         return self.resources.enter_context(closing(corpus.read()))
 
     def check_size(self) -> None:
         """Raise a UserError if there are no pairs, or too few to hold some out for validation."""
+        if self.prepared:
+            return
         self.train_corpus.check_not_empty()
         self.valid_corpus.check_not_empty()
         if self._holds_out:
@@ -99,12 +121,12 @@ class PairTask(Task):
         corpus, seed = self.train_corpus, self.recipe.train.seed
         corpus.check_not_empty()
         if self.mixture.follows_sizes:
-            pairs = sample_texts(corpus, seed)
+            sample = sample_rows(len(corpus), TOKENIZER_TEXTS, seed)
         else:
             rows = {part.name: np.arange(part.start, part.stop) for part in corpus.parts}
             sample = MixtureOrder.plan(self.mixture, rows, seed).sample(min(TOKENIZER_TEXTS, len(corpus)))
-            copies = np.bincount(sample, minlength=len(corpus))
-            pairs = [pair for pair, n in zip(corpus, copies, strict=True) for _ in range(n)]
+        copies = np.bincount(sample, minlength=len(corpus)).tolist()
+        pairs = [pair for pair, n in zip(corpus, copies, strict=True) for _ in range(n)]
         return [source for source, _ in pairs], [target for _, target in pairs]
 
     def split(self, tokenizers: TokenizerPair, log: RunLog) -> PairSplit:
@@ -112,18 +134,40 @@ class PairTask(Task):
 
         Of several directions, each has its part of the validation pairs.
         """
+        if self.prepared:
+            return self._split_prepared(self.prepared, tokenizers, log)
         store = self._tokenise(self.train_corpus, tokenizers, "training data", log)
         if not self._holds_out:
             valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
             _warn(find_leakage(self.valid_corpus, self.train_corpus), log)
-            return PairSplit(store, np.arange(len(store)), valid, np.arange(len(valid)))
+            return PairSplit(store, RowsExcept.nothing(len(store)), valid, np.arange(len(valid)))
         directions = self._parts_by_direction(self.train_corpus).values()
         held_out = [self._hold_out(store, parts, len(directions)) for parts in directions]
         valid_rows = np.sort(np.concatenate(held_out))
         log.info(f"validation data: {len(valid_rows):,} pairs held out of the training data")
-        train_rows = np.delete(np.arange(len(store)), valid_rows)
-        _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows]), log)
+        train_rows = RowsExcept(0, len(store), valid_rows)
+        _warn(find_leakage_within(self.train_corpus, store.numbers[valid_rows], store.numbers[train_rows.all()]), log)
         return PairSplit(store, train_rows, store, valid_rows)
+
+    def _split_prepared(self, prepared: PreparedCorpus, tokenizers: TokenizerPair, log: RunLog) -> PairSplit:
+        """Return a prepared corpus, and the validation files or the pairs that were held out of it."""
+        check_options(prepared, self.recipe)
+        if tokenizers.fingerprint != prepared.tokenizers.fingerprint:
+            raise UserError(
+                f"{prepared.folder}: was prepared with another tokenizer; prepare it again with --tokenizer"
+            )
+        for line in prepared.report.describe("training data"):
+            log.info(line)
+        pairs, held_out = prepared.pairs, prepared.held_out
+        if not self._holds_out:
+            valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
+            _warn(prepared.find_leakage(list(self.valid_corpus.texts), self.valid_corpus.lines), log)
+            return PairSplit(pairs, RowsExcept.nothing(len(pairs)), valid, np.arange(len(valid)))
+        if held_out is None:
+            raise _too_few(len(pairs), prepared.report)
+        log.info(f"validation data: {len(held_out.rows):,} pairs held out of the training data")
+        _warn(held_out.leakage, log)
+        return PairSplit(pairs, RowsExcept(0, len(pairs), held_out.rows), pairs, held_out.rows)
 
     def _parts_by_direction(self, corpus: ParsedCorpus) -> dict[str, list[CorpusPart]]:
         """Return the parts of a corpus by the name of their direction; "" if there is only one."""
@@ -139,11 +183,11 @@ class PairTask(Task):
         all_rows = np.arange(len(store))
         tagged = {config.name for config in self.mixture.used if config.tag}
         untagged = [part for part in parts if part.name not in tagged]
-        if sum(len(all_rows[store.part_rows(part)]) for part in untagged) >= _PAIRS_PER_HELD_OUT:
+        if sum(len(all_rows[store.part_rows(part)]) for part in untagged) >= PAIRS_PER_HELD_OUT:
             parts = untagged
         rows = np.concatenate([all_rows[store.part_rows(part)] for part in parts])
-        shuffled = np.random.Generator(np.random.Philox(key=self.recipe.train.seed)).permutation(rows)
-        return shuffled[: held_out_count(len(rows), store.report, _MAX_HELD_OUT // n_directions)]
+        count = held_out_count(len(rows), store.report, MAX_HELD_OUT // n_directions)
+        return rows[shuffled_rows(len(rows), count, self.recipe.train.seed)]
 
     def mixture_order(self, split: PairSplit, log: RunLog) -> MixtureOrder | None:
         """Return which training rows each epoch has; None: all of them, as they are."""
@@ -154,16 +198,16 @@ class PairTask(Task):
                 log.info(f"{config.name}: not used, as it has no share")
         if not self.mixture.fingerprint:
             return None
-        rows = {part.name: split.train_rows_of(part) for part in self.train_corpus.parts}
+        rows = {part.name: split.train_rows_of(part) for part in self.train_parts}
         order = MixtureOrder.plan(self.mixture, rows, self.recipe.train.seed)
         for line in (*order.describe(), *self._unreached(order, split.train)) if len(rows) > 1 else ():
             log.info(line)
         return order
 
-    def _unreached(self, order: MixtureOrder, store: PairStore) -> Iterator[str]:
+    def _unreached(self, order: MixtureOrder, store: PairStore | ShardedPairs) -> Iterator[str]:
         """Yield a warning if training ends before the last stage, as far as the lengths of the pairs tell."""
-        recipe, lengths = self.recipe, np.maximum(*store.lengths()) + 1
-        tokens = [float(lengths[rows].mean()) for rows in order.rows]
+        recipe = self.recipe
+        tokens = [_mean_length(store, rows) for rows in order.rows]
         updates = 0.0
         for stage, following in pairwise(order.stages):
             of_epoch = sum(float(n) * mean for n, mean in zip(stage.amounts, tokens, strict=True))
@@ -180,6 +224,8 @@ class PairTask(Task):
 
         Decoded ids need not be equal to them.
         """
+        if self.prepared and self._holds_out:
+            return {"": self.prepared.held_out.texts[:n] if self.prepared.held_out else []}
         groups = self._parts_by_direction(self.valid_corpus)
         most = None if n is None else max(1, n // len(groups))
         return {name: list(islice(self._texts(split, parts), most)) for name, parts in groups.items()}
@@ -187,6 +233,7 @@ class PairTask(Task):
     def _texts(self, split: PairSplit, parts: list[CorpusPart]) -> Iterator[SentencePair]:
         """Yield the validation texts of some parts of the corpus."""
         for part in parts:
+            assert isinstance(split.valid, PairStore)
             rows = np.intersect1d(np.arange(len(split.valid))[split.valid.part_rows(part)], split.valid_rows)
             for number in split.valid.numbers[rows].tolist():
                 source, target = self.valid_corpus[number]
@@ -202,12 +249,22 @@ class PairTask(Task):
         return store
 
 
-def held_out_count(pairs: int, report: CorpusReport, most: int = _MAX_HELD_OUT) -> int:
+def held_out_count(pairs: int, report: CorpusReport, most: int = MAX_HELD_OUT) -> int:
     """Return how many pairs of the training data are held out for validation."""
-    if count := min(most, pairs // _PAIRS_PER_HELD_OUT):
+    if count := min(most, pairs // PAIRS_PER_HELD_OUT):
         return count
+    raise _too_few(pairs, report)
+
+
+def _too_few(pairs: int, report: CorpusReport) -> UserError:
     why = "; ".join(report.describe("training data"))
-    raise UserError(f"{pairs} pairs are too few to hold some out for validation; give --valid files ({why})")
+    return UserError(f"{pairs} pairs are too few to hold some out for validation; give --valid files ({why})")
+
+
+def _mean_length(store: PairStore | ShardedPairs, rows: Rows) -> float:
+    """Return the mean number of tokens of the longer side, of at most 100,000 of the rows."""
+    some = rows[np.arange(0, len(rows), -(-len(rows) // _MEASURED_PAIRS))]
+    return float((np.maximum(*store.lengths(some)) + 1).mean())
 
 
 def _warn(leakage: Leakage, log: RunLog) -> None:

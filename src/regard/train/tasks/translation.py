@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import Batch, collate
-from regard.data.batch_order import PairBatches, plan
+from regard.data.batch_order import PairBatches, StoredPairs, plan
 from regard.data.epoch_pairs import Resample
 from regard.data.mixture_order import MixtureOrder
 from regard.data.modified_pairs import PairModifier
@@ -26,7 +26,7 @@ from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
 from regard.text.bpe_dropout import BpeDropout
 from regard.text.seen_words import SeenWords
-from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.tokenizer import SentencePieceTokenizer, TokenizerConfig, TokenizerPair, train_tokenizers
 from regard.text.unigram_sampling import UnigramSampler
 from regard.text.vocab import UNK
 from regard.train.log import RunLog
@@ -46,18 +46,16 @@ class TranslationTask(PairTask):
         check_resampling(recipe)
 
     def train_tokenizers(self) -> TokenizerPair:
-        config = self.recipe.tokenizer
-        sources, targets = self.sample_pairs()
-        if config.joint:
-            joint = train_tokenizer([*sources, *targets], config)
-            return TokenizerPair(joint, joint)
-        return TokenizerPair(train_tokenizer(sources, config), train_tokenizer(targets, config))
+        if self.prepared:
+            return self.prepared.tokenizers
+        return train_tokenizers(*self.sample_pairs(), self.recipe.tokenizer)
 
     def load_data(self, tokenizers: TokenizerPair, folder: Path, log: RunLog) -> TaskData:
         recipe = self.recipe
         split = self.split(tokenizers, log)
         guide = None
         if self.files.alignments:
+            assert isinstance(split.train, PairStore)
             guide = AlignmentGuide.open(self.files.alignments, self.train_corpus, split.train.numbers, tokenizers)
         order = self.mixture_order(split, log)
         modify = self._modifier(split, order, tokenizers) if order else self._annotator(guide, tokenizers)
@@ -97,8 +95,8 @@ class TranslationTask(PairTask):
             return None
         if any(isinstance(modifier, Noise) for modifier in modifiers):
             _check_noise(tokenizers)
-        parts = self.train_corpus.parts
-        starts = np.searchsorted(split.train.numbers, [part.start for part in parts])
+        parts = self.train_parts
+        starts = np.array([split.train.part_rows(part).start for part in parts])
         prefixes = tuple(part.prefix for part in parts)
         return PairModifier(order.modifiers, tokenizers, self.recipe.batch.max_tokens, starts, prefixes, order.seed)
 
@@ -113,6 +111,8 @@ class TranslationTask(PairTask):
 
     @cached_property
     def _words(self) -> SeenWords:
+        if self.prepared:
+            return self.prepared.words
         return SeenWords.count(source for source, _ in self.train_corpus)
 
     def count_words(self) -> SeenWords:
@@ -123,12 +123,12 @@ class TranslationTask(PairTask):
 class TranslationValidator(GenerationValidator):
     """Validates on sentence pairs."""
 
-    store: PairStore
+    store: StoredPairs
     batch_tokens: int
 
     def batches(self) -> Iterator[Batch]:
-        src, tgt = self.store.lengths()
-        lengths = (src[self.rows] + 1, tgt[self.rows] + 1)
+        src, tgt = self.store.lengths(self.rows)
+        lengths = (src + 1, tgt + 1)
         for batch in plan(lengths, self.batch_tokens, np.random.Philox(0)):
             yield collate(self.store.src(self.rows[batch]), self.store.tgt(self.rows[batch]))
 
