@@ -35,7 +35,8 @@ from regard.train.cuda_graphs import GraphRunner
 from regard.train.log import RunLog
 from regard.train.loss import LossConfig, loss_from_logits
 from regard.train.progress import Progress
-from regard.train.trainer import TrainConfig, Trainer
+from regard.train.train_config import TrainConfig
+from regard.train.trainer import Trainer
 from train_speed import clock, first_batches, random_pairs, real_tokens, run_updates
 
 DEVICE = torch.device("cuda")

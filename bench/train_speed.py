@@ -32,7 +32,9 @@ from regard.data.pair_store import PairStore, pair_store_from
 from regard.text.vocab import PAD, SPECIALS
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
-from regard.train.trainer import Progress, TrainConfig, Trainer
+from regard.train.progress import Progress
+from regard.train.train_config import TrainConfig
+from regard.train.trainer import Trainer
 
 
 def random_pairs(n: int, vocab: int, mean: float = 28.0, sigma: float = 0.6, seed: int = 1) -> PairStore:

@@ -22,7 +22,8 @@ from regard.train.determinism import deterministic_algorithms, examples_for_comp
 from regard.train.gradients import Gradients
 from regard.train.log import RunLog
 from regard.train.progress import Progress
-from regard.train.trainer import TrainConfig, Trainer
+from regard.train.train_config import TrainConfig
+from regard.train.trainer import Trainer
 from tests.conftest import tiny_model
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"

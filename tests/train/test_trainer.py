@@ -19,7 +19,9 @@ from regard.models.weights import weights_of
 from regard.train.checkpoint import Checkpoints
 from regard.train.log import RunLog
 from regard.train.progress import Progress
-from regard.train.trainer import TrainConfig, Trainer
+from regard.train.ranks import Ranks
+from regard.train.train_config import TrainConfig
+from regard.train.trainer import Trainer
 from tests.conftest import tiny_model
 
 
@@ -30,6 +32,7 @@ def trained(
     dropout: float = 0.0,
     device: str = "cpu",
     prepare: Callable[[models.Model], None] = lambda model: None,
+    ranks: Ranks | None = None,
     **options: object,
 ) -> dict[str, torch.Tensor]:
     """Return the weights of a small model after some updates."""
@@ -42,11 +45,12 @@ def trained(
     # Biases of keys have no gradient but rounding errors, which Adam would enlarge without this ε.
     config = TrainConfig.parse({"lr": 1e-2, "warmup": 1, "eps": 1e-3, **options})
     no_validation: Any = SimpleNamespace(fingerprint="")
-    trainer = Trainer(model, batches, no_validation, Checkpoints(folder, 2), RunLog(folder), config)
-    model.train()
-    stream, progress = batches.stream(StreamPosition(0, 0)), Progress()
+    trainer = Trainer(model, batches, no_validation, Checkpoints(folder, 2), RunLog(folder), config, ranks)
+    trainer.trained.train()
+    stream, progress = batches.stream(StreamPosition(0, 0)), trainer.with_parts(Progress())
     for _ in range(steps):
         progress = trainer.update(stream, progress)
+    trainer.gather()
     return {name: tensor.clone() for name, tensor in weights_of(model).items()}
 
 

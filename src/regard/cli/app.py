@@ -131,8 +131,10 @@ def _fail_if_out_of_memory(error: Exception) -> None:
 
 def _exit_if_stopped(error: Exception) -> None:
     """Exit with a hint if the error says that training was stopped by a signal and has saved a checkpoint."""
+    from regard.train.ranks import speaks
     from regard.train.signals import Stopped
 
     if isinstance(error, Stopped):
-        print_warning(f"stopped and saved at step {error.step}; add --resume to continue")
+        if speaks():
+            print_warning(f"stopped and saved at step {error.step}; add --resume to continue")
         sys.exit(128 + error.signal_number)

@@ -112,6 +112,8 @@ def train(
         allow_inexact=allow_inexact,
     )
     result = run_training(run)
+    if result.rank:
+        return
     typer.echo(f"model:   {result.folder}")
     for path in draw_curves(result.folder):
         typer.echo(f"curves:  {path}")

@@ -70,6 +70,11 @@ class Batch:
         """Return consecutive rows, without copying them."""
         return Batch(*(tensor[rows.start : rows.stop] for tensor in self.tensors()))
 
+    def without_targets(self) -> "Batch":
+        """Return the batch with nothing to predict, so that its loss and its gradient are 0."""
+        links = None if self.links is None else torch.zeros_like(self.links)
+        return Batch(self.src, self.tgt_in, torch.full_like(self.tgt_out, PAD), links)
+
     def tensors(self) -> tuple[Tensor, ...]:
         return (self.src, self.tgt_in, self.tgt_out, *(() if self.links is None else (self.links,)))
 

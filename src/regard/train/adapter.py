@@ -19,7 +19,7 @@ from regard.models.adapters import LoraConfig, add_adapters, merge_adapters
 from regard.models.freeze import freeze
 from regard.models.weights import replace_weights, trained_weights
 from regard.train.parent import Parent
-from regard.train.trainer import TrainConfig
+from regard.train.train_config import TrainConfig
 
 FOLDER = "adapter"
 """Name of the folder in the folder of a run"""

@@ -46,7 +46,12 @@ class AutoRecipe:
         return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))
 
     def plan(
-        self, facts: CorpusFacts, device: torch.device, elapsed: float = 0.0, directions: Directions = _UNKNOWN
+        self,
+        facts: CorpusFacts,
+        device: torch.device,
+        elapsed: float = 0.0,
+        directions: Directions = _UNKNOWN,
+        ranks: int = 1,
     ) -> Plan:
         """Choose the options for a corpus of these directions; `elapsed` seconds of the time are already over."""
         minutes = self.minutes if self.minutes is not None or device.type != "cpu" else _CPU_MINUTES
@@ -56,7 +61,7 @@ class AutoRecipe:
         @cache
         def update_time(size: Size) -> float:
             plan = Plan(size, 1, 0.0, None, facts)
-            return measure_update_time(self.load(plan.options()), device)
+            return measure_update_time(self.load(plan.options()), device, ranks)
 
         init = self.user_options().get("train", {}).get("init")
         others = init is not None and translates_others(Path(init), directions)

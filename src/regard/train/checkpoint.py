@@ -52,6 +52,12 @@ class Checkpoint:
         """Sort key of the validation: greater is better"""
         return validation_order(self.score or 0.0, self.facts.get("loss", 0.0))
 
+    @property
+    def sha256(self) -> str:
+        """Checksum of the tensors"""
+        state = self.manifest.files.get(_STATE)
+        return state.sha256 if state else ""
+
     def tensors(self) -> dict[str, Tensor]:
         """Read the tensors; raise DamagedFile unless they are as they were saved, and finite."""
         path = self.path / _STATE

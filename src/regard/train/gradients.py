@@ -15,8 +15,10 @@ from regard.memory import release_memory
 from regard.models import Model
 from regard.nn.kernels.switch import triton_is_installed, use_fused_kernels
 from regard.train.cuda_graphs import GraphRunner
-from regard.train.determinism import deterministic_algorithms, examples_for_compiler
+from regard.train.determinism import deterministic_algorithms, examples_for_compiler, seed_dropout
+from regard.train.gradient_sum import GradientSum
 from regard.train.loss import LossConfig, batch_loss
+from regard.train.ranks import Ranks
 from regard.train.working_weights import WorkingWeights
 
 
@@ -31,45 +33,72 @@ class GradientConfig(LossConfig):
     """On a GPU: capture an update once per shape and replay it, which saves the time to launch kernels. auto: yes."""
     deterministic: bool = False
     """On a GPU: the same bits in every run, resumed or not, with slower kernels. On a CPU this is always so."""
+    shard: bool = False
+    """Under torchrun: divide weights, gradients and the optimizer's state among the ranks (FSDP2), for models that do
+    not fit into the memory of one GPU; without fused kernels, compiled layers and CUDA graphs."""
 
 
 class Gradients:
     """Computes the gradients of batches with respect to a model's parameters."""
 
-    def __init__(self, model: Model, config: GradientConfig) -> None:
+    def __init__(self, model: Model, config: GradientConfig, ranks: Ranks | None = None) -> None:
         self.model = model
         self.config = config
+        self.ranks = ranks or Ranks()
         self.device = next(model.parameters()).device
         on_gpu = self.device.type == "cuda"
+        own_kernels = on_gpu and not config.shard
         self.deterministic = config.deterministic and on_gpu
-        use_graphs = bool(config.cuda_graphs) and on_gpu
-        self._half = config.precision == "bf16" or (config.precision == "auto" and on_gpu)
-        self._fused = config.fused_kernels and on_gpu and self._half and triton_is_installed()
-        self._weights = WorkingWeights(model, torch.bfloat16 if self._half else torch.float32) if on_gpu else None
+        use_graphs = bool(config.cuda_graphs) and own_kernels
+        self._half = uses_half(config, self.device)
+        self._fused = config.fused_kernels and own_kernels and self._half and triton_is_installed()
+        self._weights = WorkingWeights(model, torch.bfloat16 if self._half else torch.float32) if own_kernels else None
         self._graphs = GraphRunner(self._compute) if use_graphs else None
         self._compiled = config.compile is True
         if self._compiled:
             _compile_layers(model)
         self._fixed_code = self._compiled and self.deterministic
         self._is_compiled = False
+        adds = self.ranks.size > 1 and not config.shard
+        self._sum = GradientSum(list(model.parameters()), self.ranks) if adds else None
 
-    def compute(self, batches: Sequence[Batch], scale: float, parts: int = 1) -> Tensor:
+    def compute(
+        self, batches: Sequence[Batch], scale: float, parts: int = 1, seed: tuple[int, ...] | None = None
+    ) -> Tensor:
         """Set the gradients to those of the batches' loss times `scale`; return the negative log-likelihood.
 
-        Each batch is computed in that many parts, which needs less memory.
+        Each batch is computed in that many parts, which needs less memory. Each rank computes some of the parts;
+        `exchange` adds what they have computed. Dropout is a function of `seed` and, if there are several parts, of
+        the number of the part, so that it does not depend on the number of ranks.
         """
         factor = torch.full((), scale, device=self.device)
         total, sums = torch.zeros((), device=self.device), None
-        rows = [part for batch in batches for part in batch.split(parts)]
+        numbered = list(enumerate(part for batch in batches for part in batch.split(parts)))
+        mine = numbered[self.ranks.rank :: self.ranks.size]
+        if self.config.shard and len(mine) < -(-len(numbered) // self.ranks.size):
+            mine.append((len(numbered), numbered[0][1].without_targets()))  # all ranks must gather equally often
         self._drop_gradients()
+        if seed and parts == 1:
+            seed_dropout(self.device, *seed)
         with torch.compiler.set_stance("eager_on_recompile") if self._is_compiled else nullcontext():
-            for part in rows:
+            for number, part in mine:
+                if seed and parts > 1:
+                    seed_dropout(self.device, *seed, number)
                 total = total + self._run(factor, part)
-                if self._weights and len(rows) > 1:
+                if self._weights and len(mine) > 1:
                     sums = self._weights.add_gradients(sums)
         if self._weights and sums:
             self._weights.set_gradients(sums)
+        if self._weights and not mine:
+            self._weights.zero_gradients()
         return total
+
+    def exchange(self, nll: Tensor) -> Tensor:
+        """Add the gradients of all ranks, and return the sum of their negative log-likelihoods."""
+        if self._sum:
+            return self._sum(nll)
+        self.ranks.add(nll)  # the gradients of sharded weights were added in the backward pass
+        return nll
 
     def prepare(self, batches: Batches, parts: int) -> None:
         """If the result must not depend on it, compile for the same shapes however far a run has come.
@@ -126,6 +155,11 @@ class Gradients:
                 loss, nll = batch_loss(self.model, Batch(*tensors), self.config)
             (loss * scale).backward()
         return nll
+
+
+def uses_half(config: GradientConfig, device: torch.device) -> bool:
+    """Return whether the forward and backward pass are computed in bf16."""
+    return config.precision == "bf16" or (config.precision == "auto" and device.type == "cuda")
 
 
 def _compile_layers(model: Model) -> None:

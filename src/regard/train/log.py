@@ -120,6 +120,23 @@ class RunLog:
         self._last_line = now
 
 
+class SilentLog(RunLog):
+    """The log of a rank that is not the first: it prints nothing and writes nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.console = Console(file=io.StringIO(), force_jupyter=False)
+
+    def info(self, line: str) -> None:
+        pass
+
+    def record(self, step: int, **values: Any) -> None:
+        pass
+
+    def rewind(self, step: int, validated: int) -> None:
+        pass
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of metrics.jsonl; a line that was cut off by a crash or is damaged is left out."""
     rows = []

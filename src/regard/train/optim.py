@@ -1,7 +1,7 @@
 """The optimizer, learning rate schedules, and a moving average of the weights (EMA)."""
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Annotated, Literal, NamedTuple, Self
 
 import torch
@@ -12,6 +12,7 @@ from regard.config import Config
 from regard.errors import UserError
 from regard.train.cuda_graphs import GraphRunner
 from regard.train.muon import Muon, embedding_tables, hidden_matrices
+from regard.train.shards import local_part, part_of, total_norm, whole
 
 Decay = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -73,6 +74,10 @@ class AdamState(NamedTuple):
         zero = torch.zeros((), dtype=torch.float32, device=parameter.device)
         return cls(zero, torch.zeros_like(parameter), torch.zeros_like(parameter))
 
+    def map(self, change: Callable[[Tensor, Tensor], Tensor], parameter: Tensor) -> Self:
+        """Return the state with changed moments."""
+        return type(self)(self.step, change(self.exp_avg, parameter), change(self.exp_avg_sq, parameter))
+
 
 class Optimizer:
     """Adam, or Muon with Adam, with gradient clipping; skips an update whose gradient is not finite.
@@ -98,15 +103,15 @@ class Optimizer:
         """Update the weights and return the gradient's norm before clipping; the gradients stay as they are."""
         norm = self._update(lr) if self._graph is None else self._graph(torch.full((), lr, device=self.skipped.device))
         # For torch neither the fused kernel nor a replayed graph changes the weights, but copies must be renewed.
-        torch.autograd.graph.increment_version(self.parameters)
+        torch.autograd.graph.increment_version([local_part(p) for p in self.parameters])
         return norm
 
     @torch.no_grad()
     def _update(self, lr: float | Tensor) -> Tensor:
         trained = [p for p in self.parameters if p.grad is not None]
         by_adam = [p for p in trained if p not in self.muon.momentum]
-        self.adam |= {p: AdamState.of(p) for p in by_adam if p not in self.adam}
-        norm = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
+        self.adam |= {p: AdamState.of(local_part(p)) for p in by_adam if p not in self.adam}
+        norm = total_norm([p.grad for p in trained if p.grad is not None])
         bad = ~norm.isfinite()
         # The kernel divides the gradient by this number, which saves a pass over it.
         scale = (norm / self.config.clip).clamp(min=1.0).float() if self.config.clip else None
@@ -125,8 +130,8 @@ class Optimizer:
         steps, means, squares = map(list, zip(*(self.adam[p] for p in parameters), strict=True))
         (beta1, beta2), eps = self.config.betas, self.config.eps
         torch._foreach_add_(steps, 1)
-        weights: list[Tensor] = list(parameters)
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        weights = [local_part(p) for p in parameters]
+        gradients = [local_part(p.grad) for p in parameters if p.grad is not None]
         torch._fused_adamw_(
             weights, gradients, means, squares, [], steps,
             lr=lr,
@@ -136,11 +141,17 @@ class Optimizer:
         torch._foreach_sub_(steps, [bad] * len(steps))
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimizer's state under the parameters' names; before the first update Adam has none."""
+        """Return the optimizer's state under the parameters' names; before the first update Adam has none.
+
+        If the weights are divided among ranks, all of them must call this, and the first one gets the state.
+        """
         tensors = {"skipped": self.skipped}
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if parameter in self.adam:
-                tensors |= {f"{slot}.{name}": value for slot, value in self.adam[parameter]._asdict().items()}
+                tensors |= {
+                    f"{slot}.{name}": value
+                    for slot, value in self.adam[parameter].map(whole, parameter)._asdict().items()
+                }
             if parameter in self.muon.momentum:
                 tensors[f"momentum.{name}"] = self.muon.momentum[parameter]
         return tensors
@@ -168,7 +179,7 @@ class Optimizer:
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if f"step.{name}" in tensors:
                 state = (tensors[f"{slot}.{name}"].to(parameter.device, torch.float32) for slot in AdamState._fields)
-                self.adam[parameter] = AdamState(*state)
+                self.adam[parameter] = AdamState(*state).map(part_of, parameter)
             if parameter in self.muon.momentum:
                 self.muon.momentum[parameter].copy_(tensors[f"momentum.{name}"])
 
@@ -205,25 +216,37 @@ class MovingAverage:
     def __init__(self, parameters: Iterable[Tensor], decay: float) -> None:
         self.parameters = list(parameters)
         self.decay = decay
-        self.average = [p.detach().clone() for p in self.parameters]
+        self.average = [local_part(p.detach()).clone() for p in self.parameters]
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Start again from the present weights."""
+        for average, parameter in zip(self.average, self.parameters, strict=True):
+            average.copy_(local_part(parameter.detach()))
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - decay)
+        torch._foreach_lerp_(self.average, [local_part(p.detach()) for p in self.parameters], 1 - decay)
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor], names: Sequence[str], where: str) -> None:
         """Load the averages of the parameters `names`; `where` is named in errors."""
-        for name, average in zip(names, self.average, strict=True):
-            if name not in tensors or tensors[name].shape != average.shape:
+        for name, average, parameter in zip(names, self.average, self.parameters, strict=True):
+            if name not in tensors or tensors[name].shape != parameter.shape:
                 raise UserError(f"{where}: the moving average of '{name}' is missing or has another shape")
-            average.copy_(tensors[name])
+            average.copy_(part_of(tensors[name], parameter))
+
+    def state(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Return the averages under the names of the parameters."""
+        averages = zip(names, self.average, self.parameters, strict=True)
+        return {name: whole(average, parameter) for name, average, parameter in averages}
 
     @torch.no_grad()
     def swap(self) -> None:
         """Exchange the weights and their average; a second call restores them."""
         for parameter, average in zip(self.parameters, self.average, strict=True):
-            weights = parameter.detach().clone()
-            parameter.copy_(average)
+            mine = local_part(parameter.detach())
+            weights = mine.clone()
+            mine.copy_(average)
             average.copy_(weights)

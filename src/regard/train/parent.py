@@ -29,7 +29,7 @@ from regard.text.tokenizer import TokenizerPair
 from regard.train.log import RunLog
 from regard.train.optim import peak_rate
 from regard.train.parent_model import translates_others
-from regard.train.trainer import TrainConfig
+from regard.train.train_config import TrainConfig
 
 FOLDER = "parent"
 """Name of the folder in the folder of a run"""

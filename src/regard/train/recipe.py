@@ -23,7 +23,7 @@ from regard.models.encoder_decoder import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
 from regard.train.parent_model import parent_model
-from regard.train.trainer import TrainConfig
+from regard.train.train_config import TrainConfig
 
 AUTO = "auto"
 """Name of the recipe whose options are chosen by the corpus"""

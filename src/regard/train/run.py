@@ -1,11 +1,10 @@
 """A training run: from data files and a recipe to a model directory."""
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
@@ -13,14 +12,14 @@ from torch import Tensor
 from regard import models
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
-from regard.config import flatten, merge, read_yaml
+from regard.config import merge, read_yaml
 from regard.data.data_file import without_compression
 from regard.data.mixture import Mixture
 from regard.data.pair_readers import named_languages
 from regard.data.prepared.corpus import prepared_languages
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
-from regard.files import remove_leftovers, write_atomically
+from regard.files import write_atomically
 from regard.lock import FolderLock, lock_folder
 from regard.manifest import read_regular
 from regard.models.adapters import merge_adapters
@@ -38,31 +37,25 @@ from regard.train.best_weights import load_best_weights
 from regard.train.checkpoint import Checkpoints
 from regard.train.determinism import prepare_cublas
 from regard.train.init_tokenizer import TokenizerChoice, choose_tokenizers
-from regard.train.log import RunLog, read_metrics
+from regard.train.log import RunLog, SilentLog, read_metrics
 from regard.train.model_card import model_card
 from regard.train.parent import FOLDER as PARENT
 from regard.train.parent import Parent, prepare_model, transfer_warning
 from regard.train.progress import Progress
+from regard.train.ranks import Ranks, join_ranks, rank_device
 from regard.train.recipe import Recipe
 from regard.train.rehearsal import rehearsal
+from regard.train.run_folder import identity, is_restarted, prepare_folder, save_recipe, saved_recipe
 from regard.train.tasks import get_task
 from regard.train.tasks.base import Task, TaskData, TrainingFiles
 from regard.train.tasks.pairs import PairTask
 from regard.train.trainer import Trainer
-
-_CONFIG_HEADER = "# The resolved recipe of this run of regard."
 
 _COMPLETE = "complete"
 """File in the folder of the tokenizers with their fingerprint, written when they are complete"""
 
 _LINK_THRESHOLD = 0.25
 """Share of a target word's attention from which a guided head links it to a source word"""
-
-_MAY_DIFFER = {
-    *("train.steps", "train.seconds", "train.patience", "train.log_every", "train.tensorboard"),
-    *("train.save_every", "train.save_minutes", "batch.workers"),
-}
-"""Options that may change when a run is resumed; `train.steps` not if the learning rate depends on it"""
 
 
 @dataclass(frozen=True)
@@ -110,6 +103,8 @@ class TrainingResult:
     progress: Progress
     validation: Validation
     """Of the weights that were saved"""
+    rank: int = 0
+    """The rank of this process, if torchrun has started several"""
 
 
 def train(run: Run) -> TrainingResult:
@@ -130,24 +125,56 @@ def train(run: Run) -> TrainingResult:
     run = replace(run, recipe=_with_symbols(run.recipe, run.mixture))
     if run.auto and run.recipe.task != "translate":
         raise UserError(f"the recipe auto is for translation, not for task {run.recipe.task}; see --recipe")
+    device = rank_device(device_named(run.device))
+    run = replace(run, device=str(device), resume=run.resume or is_restarted(run.out))
+    with join_ranks(device) as ranks:
+        return _lead(run, ranks) if ranks.is_first else _follow(run, ranks)
+
+
+def _lead(run: Run, ranks: Ranks) -> TrainingResult:
+    """Train as the first rank, or the only one: prepare the data, validate, and write all files."""
     start = time.monotonic()
     with lock_folder(run.out) as lock:
         minutes = run.auto.minutes if run.auto else None
         run = _with_saved_recipe(run)
-        _prepare_folder(run)
+        prepare_folder(run.out, run.recipe, run.resume)
         with RunLog(run.out, run.recipe.train.tensorboard) as log:
             if minutes is not None and run.auto is None:
                 log.info("the run keeps the recipe and the time that it began with; --minutes has no effect")
             try:
-                with task_class(run.files) as task:
-                    run = _choose_recipe(run, task, log, start)
+                with get_task(run.recipe.task)(run.files) as task:
+                    run = _choose_recipe(run, task, log, start, ranks.size)
                     tokenizers, data, words = _load_data(run, task, log)
-                return _train(run, tokenizers, data, words, log, lock)
+                ranks.from_first(lambda: None)  # the other ranks can load the data too
+                trainer, parent = _make_trainer(run, data, tokenizers, log, ranks, lock)
+                ranks.from_first(lambda: None)  # the parent's weights are in the folder of the run
+                progress = trainer.train(trainer.restore(run.allow_inexact) if run.resume else trainer.begin())
+                validation = _save_model(run, trainer, progress, tokenizers, words, parent, lock)
+                ranks.from_first(lambda: {"loss": validation.loss, "rank": validation.rank})
+                return TrainingResult(run.out, progress, validation)
             except KeyboardInterrupt:
                 newest = next(Checkpoints(run.out / "checkpoints", keep=1).newest(), None)
                 where = f"from {newest.path.name}" if newest else "from the beginning"
                 log.info(f"interrupted; add --resume to continue {where}")
                 raise
+
+
+def _follow(run: Run, ranks: Ranks) -> TrainingResult:
+    """Train as another rank: with the recipe, the tokenizers and the parent that the first one has written."""
+    ranks.from_first(lambda: None)
+    recipe, tokenizers = saved_recipe(run.out), _read_complete(run.out / "tokenizer")
+    if recipe is None or tokenizers is None:
+        raise UserError(
+            f"rank {ranks.rank}: {run.out} has no run of rank 0; --out must be on a disk that all ranks share"
+        )
+    run, log = replace(run, recipe=recipe, auto=None), SilentLog(run.out)
+    with get_task(recipe.task)(run.files) as task, TemporaryDirectory() as folder:
+        data = task.load_data(tokenizers, Path(folder), log)
+        ranks.from_first(lambda: None)
+        trainer, _ = _make_trainer(run, data, tokenizers, log, ranks)
+        progress = trainer.train(trainer.restore(run.allow_inexact) if run.resume else trainer.begin())
+    kept = ranks.from_first(lambda: None)
+    return TrainingResult(run.out, progress, Validation(kept["loss"], kept["rank"], {}), ranks.rank)
 
 
 def _check_mixture(run: Run, mixture: Mixture) -> None:
@@ -186,7 +213,7 @@ def _with_saved_recipe(run: Run) -> Run:
     return replace(run, recipe=Recipe.parse(tree, where=str(path)), auto=None)
 
 
-def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
+def _choose_recipe(run: Run, task: Task, log: RunLog, start: float, ranks: int) -> Run:
     """Choose the recipe of a run with `auto` by its training data; write the recipe of any run to its folder."""
     if run.auto is not None:
         assert isinstance(task, PairTask)
@@ -195,14 +222,14 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float) -> Run:
         facts = task.measure()
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)
-        plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions)
+        plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions, ranks)
         for line in describe_plan(plan, device, run.auto.user_options()):
             log.info(line)
         prepared = task.prepared.facts["options"] if task.prepared else {}
         recipe = run.auto.load(merge(plan.options(), prepared))
         run = replace(run, recipe=_with_symbols(recipe, run.mixture))
         task.use(run.recipe)
-    write_atomically(run.out / "config.yaml", f"{_CONFIG_HEADER}\n{run.recipe.to_yaml()}".encode())
+    save_recipe(run.out, run.recipe)
     return run
 
 
@@ -216,13 +243,17 @@ def _load_data(run: Run, task: Task, log: RunLog) -> tuple[TokenizerPair, TaskDa
         return tokenizers, task.load_data(tokenizers, run.out, log), task.count_words()
 
 
-def _train(
-    run: Run, tokenizers: TokenizerPair, data: TaskData, words: SeenWords | None, log: RunLog, lock: FolderLock
-) -> TrainingResult:
-    directions = run.directions
-    trainer, parent = _make_trainer(run, data, tokenizers, log, lock)
-    progress = trainer.restore(run.allow_inexact) if run.resume else trainer.begin()
-    progress = trainer.train(progress)
+def _save_model(
+    run: Run,
+    trainer: Trainer,
+    progress: Progress,
+    tokenizers: TokenizerPair,
+    words: SeenWords | None,
+    parent: Parent | None,
+    lock: FolderLock,
+) -> Validation:
+    """Save the best weights as a bundle, and return their validation."""
+    directions, log = run.directions, trainer.log
     log.doing("averaging and validating the best checkpoints")
     weights, validation = load_best_weights(trainer)
     recipe = run.recipe
@@ -252,7 +283,7 @@ def _train(
     log.info(f"kept {weights}: validation {validation.describe()}")
     if advice := _advice(run, log):
         log.info(advice)
-    return TrainingResult(run.out, progress, validation)
+    return validation
 
 
 def _examples(validation: Validation, directions: Directions) -> tuple[str, ...]:
@@ -283,51 +314,6 @@ def find_languages(files: Sequence[Path]) -> tuple[str, str]:
     if len(suffixes) == 2 and all(2 <= len(s) <= 3 and s.isalpha() for s in suffixes) and len(set(suffixes)) == 2:
         return suffixes[0], suffixes[1]
     return "src", "tgt"
-
-
-def _prepare_folder(run: Run) -> None:
-    """Check that the run may use the output folder; for a resumed run, that its recipe is the same."""
-    path = run.out / "config.yaml"
-    if not _may_write(run.out):
-        raise UserError(f"{run.out}: holds files that are not from a run; choose a new or empty folder as --out")
-    started = any((run.out / "checkpoints").glob("step-*")) or (run.out / "model.safetensors").is_file()
-    if started and not run.resume:
-        raise UserError(f"{run.out}: already holds a run; add --resume to continue it, or choose another --out")
-    if (init := run.recipe.train.init) and not run.resume and not init.is_dir():
-        raise UserError(f"--init {init}: no model found; give a directory that `regard train` or `regard import` wrote")
-    if run.resume and path.exists():
-        _check_same_options(read_yaml(path), run.recipe)
-    checkpoints = run.out / "checkpoints"
-    for folder in (run.out, run.out / "tokenizer", checkpoints, *checkpoints.glob("step-*")):
-        remove_leftovers(folder, exclusive=True)
-
-
-def _may_write(folder: Path) -> bool:
-    """Return whether the folder is that of a run, or has no files that a run would overwrite."""
-    config = folder / "config.yaml"
-    if config.exists():
-        return read_regular(config).startswith(_CONFIG_HEADER.encode())
-    return not any((folder / name).exists() for name in ("README.md", "config.json", "model.safetensors"))
-
-
-def _check_same_options(saved: dict[str, Any], recipe: Recipe) -> None:
-    """Raise a UserError if a resumed run has other options that influence its result."""
-    before, now = flatten(saved), flatten(recipe.model_dump(mode="json"))
-    follows_steps = recipe.train.schedule == "cosine"
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) == now.get(name):
-            continue
-        change = f"--resume: {name} was {before.get(name)} when the run began and is {now.get(name)} now"
-        if name == "train.steps" and follows_steps:
-            raise UserError(f"{change}, but train.schedule=cosine depends on it; give the same, or another --out")
-        if name not in _MAY_DIFFER:
-            raise UserError(f"{change}; give the same options, or choose another --out")
-
-
-def _identity(recipe: Recipe) -> str:
-    """Return a hash of the options that influence the result, which checkpoints of the same run have in common."""
-    options = flatten(recipe.model_dump(mode="json"))
-    return hashlib.sha256(repr(sorted((k, v) for k, v in options.items() if k not in _MAY_DIFFER)).encode()).hexdigest()
 
 
 def _tokenizers(run: Run, task: Task, log: RunLog) -> TokenizerPair:
@@ -370,7 +356,7 @@ def _read_complete(folder: Path) -> TokenizerPair | None:
 
 
 def _make_trainer(
-    run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunLog, lock: FolderLock
+    run: Run, data: TaskData, tokenizers: TokenizerPair, log: RunLog, ranks: Ranks, lock: FolderLock | None = None
 ) -> tuple[Trainer, Parent | None]:
     """Return the trainer of a run, and the model that it starts from, if any."""
     recipe = run.recipe
@@ -382,15 +368,18 @@ def _make_trainer(
     if device.index is not None:  # cuda:1; plain cuda is the current device
         torch.cuda.set_device(device)  # streams and graphs belong to the current device
     model = models.build(recipe.model, tokenizers.tgt.size, src_size).to(device)
-    checkpoints = Checkpoints(run.out / "checkpoints", recipe.train.average_k, lock, _identity(recipe))
+    checkpoints = Checkpoints(run.out / "checkpoints", recipe.train.average_k, lock, identity(recipe))
     parent = None
     if recipe.train.init:
-        has_checkpoint = run.resume and bool(checkpoints.all())
+        has_checkpoint = not ranks.is_first or (run.resume and bool(checkpoints.all()))
         parent = prepare_model(model, tokenizers, recipe.train, run.out / PARENT, has_checkpoint, log)
         if not has_checkpoint and (warning := transfer_warning(recipe.train, model.d_model, run.directions)):
             log.info(warning)
-    log.info(f"model: {recipe.model.kind}, {_count_parameters(model)}, on {device}")
-    return Trainer(model, data.batches, data.validator, checkpoints, log, recipe.train), parent
+    where = device if ranks.size == 1 else f"{ranks.size} ranks of kind {device.type}"
+    log.info(f"model: {recipe.model.kind}, {_count_parameters(model)}, on {where}")
+    if recipe.train.shard and device.type == "cuda":
+        log.info("train.shard: CUDA graphs and fused kernels are off")
+    return Trainer(model, data.batches, data.validator, checkpoints, log, recipe.train, ranks), parent
 
 
 def _count_parameters(model: models.Model) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from regard.train.ranks import speaks
+
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _PATIENCE = 3
 """Ctrl-C ends the process without saving when it is pressed for this time"""
@@ -87,5 +89,6 @@ def restore_signals() -> None:
 
 def _write(line: str) -> None:
     """Write a line to stderr from a signal handler, where buffered files must not be used; the terminal may be gone."""
-    with suppress(OSError):
-        os.write(2, f"\nregard: {line}\n".encode())
+    if speaks():
+        with suppress(OSError):
+            os.write(2, f"\nregard: {line}\n".encode())

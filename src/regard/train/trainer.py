@@ -4,16 +4,14 @@ All randomness is a function of (seed, step), so that a resumed run ends with th
 """
 
 import hashlib
-import platform
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, NoReturn
 
 import torch
-from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from regard.data.batch import Batch
@@ -22,76 +20,21 @@ from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
 from regard.memory import OutOfMemoryCaught
 from regard.models import Model
-from regard.models.adapters import LoraConfig
-from regard.models.freeze import check_part
 from regard.models.weights import replace_weights, trained_weights
 from regard.text.vocab import PAD
 from regard.train.checkpoint import AVERAGED, WEIGHTS, Checkpoint, Checkpoints, read_newest
-from regard.train.determinism import seed_dropout
-from regard.train.gradients import GradientConfig, Gradients
+from regard.train.gradients import Gradients, uses_half
 from regard.train.log import RunLog
+from regard.train.made_with import MadeWith
 from regard.train.meter import Meter
-from regard.train.optim import MovingAverage, OptimConfig, Optimizer, learning_rate
+from regard.train.optim import MovingAverage, Optimizer, learning_rate
 from regard.train.progress import Progress
+from regard.train.ranks import Ranks
+from regard.train.shards import gather_weights, shard_model, spread_weights
 from regard.train.signals import Stopped, StopRequest, StopRequested, stop_signals
+from regard.train.train_config import TrainConfig
 
 _REPORT_SECONDS = 9.0  # if updates are slow, the first one after this time is reported
-
-
-class TrainConfig(GradientConfig, OptimConfig):
-    seed: int = Field(1, ge=0, lt=2**32)
-    steps: int = Field(20_000, ge=1)
-    """Maximum number of updates."""
-    seconds: float | None = Field(None, gt=0.0)
-    """Stop after this training time; a cosine schedule then ends at that time."""
-    count_validations: bool = False
-    """Whether the time of validations counts as training time."""
-    accumulate: int = Field(1, ge=1)
-    """Batches per update."""
-    save_every: int | None = Field(None, ge=1)
-    """Updates between two checkpoints; each validation saves one as well."""
-    save_minutes: float = Field(10.0, gt=0.0)
-    """A checkpoint is saved at the latest this long after the one before."""
-    patience: int = Field(10, ge=0)
-    """Stop after this many validations in which neither the score nor the loss was better than before; 0: never."""
-    average: Literal["last", "best", "none"] = "last"
-    """At the end, keep the mean of the last or best checkpoints if it validates better than the best checkpoint."""
-    average_k: int = Field(5, ge=1)
-    """Number of checkpoints to average."""
-    log_every: int = Field(50, ge=1)
-    """Updates between two log lines; if they take long, there is a line every ten seconds."""
-    max_skipped: int = Field(5, ge=1)
-    """Stop after this many updates in a row whose gradient is not finite."""
-    tensorboard: bool = False
-    init: Path | None = None
-    """Start from the weights of this model directory, whose model options the run gets."""
-    init_tokenizer: Literal["auto", "keep", "new"] = "auto"
-    """With `init`: keep its tokenizer or train a new one, whose pieces get the embeddings of equal pieces. auto: a new
-    one if the tokenizer divides the training text into many more pieces than a new one does."""
-    freeze: tuple[str, ...] = ()
-    """With `init`: parts that are not trained: embeddings, encoder, decoder, attention, feed_forward, or layers such
-    as encoder.layers.0-3."""
-    lora: LoraConfig = LoraConfig()
-    """With `init`: train small adapters and nothing else."""
-
-    @field_validator("freeze")
-    @classmethod
-    def _check_freeze(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(check_part(name) for name in names)
-
-    @model_validator(mode="after")
-    def _check_init(self) -> Self:
-        new_tokenizer = self.init_tokenizer == "new"
-        for option, is_set in (("freeze", self.freeze), ("lora", self.lora.rank), ("a new tokenizer", new_tokenizer)):
-            if is_set and self.init is None:
-                raise ValueError(
-                    f"{option} is for training that starts from another model; give --init, or leave it out"
-                )
-        if self.lora.rank and new_tokenizer:
-            raise ValueError("lora trains no embeddings, which a new tokenizer needs; leave out one of them")
-        if "embeddings" in self.freeze and new_tokenizer:
-            raise ValueError("freeze: the embeddings of a new tokenizer must be trained; leave out embeddings")
-        return self
 
 
 class Trainer:
@@ -105,6 +48,7 @@ class Trainer:
         checkpoints: Checkpoints,
         log: RunLog,
         config: TrainConfig,
+        ranks: Ranks | None = None,
     ) -> None:
         self.model = model
         self.batches = batches
@@ -112,17 +56,23 @@ class Trainer:
         self.checkpoints = checkpoints
         self.log = log
         self.config = config
+        self.ranks = ranks or Ranks()
         self.device = next(model.parameters()).device
-        recorded = bool(config.cuda_graphs) and self.device.type == "cuda"
-        self.optimizer = Optimizer(model, config, recorded)
+        self.trained = shard_model(model, self.ranks, uses_half(config, self.device)) if config.shard else model
+        """The model that is updated: `model`, or a copy of it that is divided among the ranks"""
+        if config.shard:
+            model.to("cpu")
+        recorded = bool(config.cuda_graphs) and self.device.type == "cuda" and not config.shard
+        self.optimizer = Optimizer(self.trained, config, recorded)
         self.ema = MovingAverage(self.optimizer.parameters, config.ema) if config.ema else None
-        self.gradients = Gradients(model, config)
+        self.gradients = Gradients(self.trained, config, self.ranks)
         self.meter = Meter(self.device)
 
     def train(self, progress: Progress) -> Progress:
         """Train from `progress` to the end. On a signal, save a checkpoint and raise Stopped."""
         config = self.config
-        self.model.train()
+        progress = self.with_parts(progress)
+        self.trained.train()
         with (
             closing(self.batches.stream(StreamPosition(progress.epoch, progress.batch))) as stream,
             self.gradients.determinism(),
@@ -131,25 +81,49 @@ class Trainer:
         ):
             self.meter.restart()
             self._saved_at = self._reported_at = time.monotonic()
+            self._saved_step = progress.step
             first = progress.step + 1
             while True:
+                signal, save_due = self._agree(stop, progress)
+                if save_due:
+                    self._save(progress)
                 if self._validation_due(progress):
                     with self.meter.paused():
                         progress = self._timed_validation(progress, stop)
                     self._save(progress)
+                    signal, _ = self._agree(stop, progress)
                 if self._finished(progress):
                     return progress
-                if stop:
-                    self._save_and_stop(progress, stop)
+                if signal:
+                    self._save_and_stop(progress, signal)
                 self.log.doing(f"update {progress.step + 1:,}")
                 progress = self._timed_update(stream, progress)
                 if progress.step == first or self._report_due(progress):
                     self._report(progress)
-                if self._save_due(progress):
-                    self._save(progress)
+
+    def _agree(self, stop: StopRequest, progress: Progress) -> tuple[int, bool]:
+        """Return the signal that any rank has received, or 0, and whether a checkpoint is to be saved."""
+        signal, save_due = self.ranks.largest(stop.signal_number or 0, self._save_due(progress))
+        return int(signal), bool(save_due)
+
+    def with_parts(self, progress: Progress) -> Progress:
+        """Return the progress with as many parts per batch as the recipe says, and equally many for each rank."""
+        wanted = max(progress.parts, self.config.parts) if progress.step == 0 else progress.parts
+        parts = math.lcm(wanted, self.ranks.size)
+        if progress.step and parts != progress.parts:
+            self.log.info(
+                f"each batch is now computed in {parts} parts, so dropout differs from that of the first ranks"
+            )
+        return replace(progress, parts=parts)
 
     def begin(self) -> Progress:
         """Start from the beginning and delete the metrics of an attempt that saved no checkpoint."""
+        self._check_same_ranks(0, "")
+        for tensor in trained_weights(self.model).values():
+            self.ranks.copy_from_first(tensor)
+        self._spread()
+        if self.ema:
+            self.ema.restart()
         self.log.rewind(0, 0)
         return Progress()
 
@@ -161,10 +135,13 @@ class Trainer:
         checkpoint, tensors, problems = newest
         for problem in problems:
             self.log.info(f"not used: {problem}")
+        self._check_same_ranks(checkpoint.step, checkpoint.sha256)
         where = str(checkpoint.path)
         progress = Progress.parse(checkpoint.facts.get("progress", {}), where)
-        self._check_same_machine(checkpoint.facts.get("made_with", {}), allow_inexact)
+        for change in self._made_with().changes(checkpoint.facts.get("made_with", {}), allow_inexact):
+            self.log.info(change)
         replace_weights(trained_weights(self.model), _with_prefix(WEIGHTS, tensors), where)
+        self._spread()
         self.optimizer.restore(_with_prefix("adam.", tensors), where)
         if self.ema:
             self.ema.restore(_with_prefix(AVERAGED, tensors), self.optimizer.names, where)
@@ -172,18 +149,45 @@ class Trainer:
         self.log.info(f"resumed from {checkpoint.path.name}")
         return progress
 
+    def _check_same_ranks(self, step: int, sha256: str) -> None:
+        """Raise a UserError unless all ranks have the same data and start from the same checkpoint."""
+        self.ranks.check_equal(self._data_fingerprint(), "data", "give all ranks the same files and the same regard")
+        shared = "--out must be on a disk that all ranks share"
+        self.ranks.check_equal(f"step {step} {sha256}".strip(), "a checkpoint of", shared)
+
     def validate(self, check_stop: Callable[[], None] = lambda: None) -> Validation:
-        """Validate the weights, or their moving average if there is one."""
+        """Validate the model, with the moving average of its weights if there is one."""
+        with self._averaged() if self.trained is self.model else nullcontext():
+            self.model.to(self.device)
+            try:
+                # Each step of decoding has another shape: compiling for them would take longer than it saves.
+                with self.gradients.determinism(), self.gradients.eager():
+                    return self.validator(self.model, self.device, check_stop)
+            finally:
+                self.model.train()
+                if self.trained is not self.model:
+                    self.model.to("cpu")
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Replace the weights by their moving average in the block, if there is one."""
         if self.ema:
             self.ema.swap()
         try:
-            # Each step of decoding has another shape: compiling for them would take longer than it saves.
-            with self.gradients.determinism(), self.gradients.eager():
-                return self.validator(self.model, self.device, check_stop)
+            yield
         finally:
-            self.model.train()
             if self.ema:
                 self.ema.swap()
+
+    def gather(self) -> None:
+        """Give `model` the weights of the model that is updated; all ranks must call this."""
+        if self.trained is not self.model:
+            gather_weights(self.trained, self.model)
+
+    def _spread(self) -> None:
+        """Give the model that is updated the weights of `model`."""
+        if self.trained is not self.model:
+            spread_weights(self.model, self.trained)
 
     def _finished(self, progress: Progress) -> bool:
         out_of_patience = self.config.patience > 0 and progress.stale >= self.config.patience
@@ -210,6 +214,8 @@ class Trainer:
 
     def _save_due(self, progress: Progress) -> bool:
         config = self.config
+        if progress.step == self._saved_step:
+            return False
         by_step = config.save_every is not None and progress.step % config.save_every == 0
         return by_step or time.monotonic() - self._saved_at >= 60 * config.save_minutes
 
@@ -220,7 +226,10 @@ class Trainer:
             return progress  # a run limited by updates must not depend on its speed
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # an update takes until it is computed, not until it is launched
-        return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
+        return self._add_seconds(progress, time.perf_counter() - start)
+
+    def _add_seconds(self, progress: Progress, seconds: float) -> Progress:
+        return replace(progress, seconds=progress.seconds + self.ranks.largest(seconds)[0])
 
     def update(self, stream: Iterator[tuple[StreamPosition, Batch]], progress: Progress) -> Progress:
         """Update the weights once, from `accumulate` batches, which are split into more parts if memory runs out."""
@@ -233,11 +242,13 @@ class Trainer:
             with OutOfMemoryCaught() as full:
                 self.gradients.prepare(self.batches, progress.parts)
                 # Dropout is a function of (seed, step), so checkpoints need no state of the random number generator.
-                seed_dropout(self.device, config.seed, step)
-                nll = self.gradients.compute(batches, 1.0 / max(1, tokens), progress.parts)
-                norm = self.optimizer.step(lr)
-            if not full:
-                break
+                nll = self.gradients.compute(batches, 1.0 / max(1, tokens), progress.parts, (config.seed, step))
+            if not self.ranks.any(bool(full)):
+                with OutOfMemoryCaught() as full:
+                    nll = self.gradients.exchange(nll)
+                    norm = self.optimizer.step(lr)
+                if not self.ranks.any(bool(full)):
+                    break
             progress = self._split_further(batches, progress)
         if self.ema:
             self.ema.update(step)
@@ -283,23 +294,33 @@ class Trainer:
         checkpoint = next((checkpoint.path for checkpoint in self.checkpoints.newest()), "none yet")
         return f"the last good checkpoint is {checkpoint}; use a lower train.lr and another --out, or check the data"
 
-    def _save_and_stop(self, progress: Progress, stop: StopRequest) -> NoReturn:
+    def _save_and_stop(self, progress: Progress, signal: int) -> NoReturn:
         self._save(progress)
-        raise Stopped(stop.signal_number or 0, progress.step)
+        raise Stopped(signal, progress.step)
 
     def _timed_validation(self, progress: Progress, stop: StopRequest) -> Progress:
         start = time.perf_counter()
         progress = self._validate(progress, stop)
         if self.config.seconds is None or not self.config.count_validations:
             return progress
-        return replace(progress, seconds=progress.seconds + time.perf_counter() - start)
+        return self._add_seconds(progress, time.perf_counter() - start)
 
     def _validate(self, progress: Progress, stop: StopRequest) -> Progress:
+        """Validate on the first rank; the others wait for the result."""
         self.log.doing(f"validation of step {progress.step:,}")
+        with self._averaged():
+            self.gather()
+        result = self.ranks.from_first(lambda: self._try_to_validate(progress, stop))
+        if isinstance(result, int):  # the resumed run starts with this validation
+            self._save_and_stop(progress, result)
+        return Progress.parse(result, "validation")
+
+    def _try_to_validate(self, progress: Progress, stop: StopRequest) -> dict[str, Any] | int:
+        """Return the progress after a validation, as a mapping, or the signal that has stopped it."""
         try:
             validation = self.validate(stop.check)
-        except StopRequested:  # the resumed run starts with this validation
-            self._save_and_stop(progress, stop)
+        except StopRequested:
+            return stop.signal_number or 0
         progress = progress.after(validation)
         better = progress.best_step == progress.step
         self.log.info(
@@ -308,34 +329,28 @@ class Trainer:
         for source, reference, translation in validation.samples:
             self.log.info(f"    {source}\n  = {reference}\n  > {translation}")
         self.log.record(progress.step, valid_loss=validation.loss, **validation.metrics())
-        return progress
+        return asdict(progress)
 
     def _save(self, progress: Progress) -> None:
         self._check_divergence(progress)
+        self.gather()
         tensors = {WEIGHTS + name: tensor for name, tensor in trained_weights(self.model).items()}
         tensors |= {f"adam.{name}": tensor for name, tensor in self.optimizer.state().items()}
         if self.ema:
-            named = zip(self.optimizer.names, self.ema.average, strict=True)
-            tensors |= {AVERAGED + name: tensor for name, tensor in named}
+            tensors |= {AVERAGED + name: tensor for name, tensor in self.ema.state(self.optimizer.names).items()}
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
             raise UserError(f"stopped at step {progress.step}: the weights are not finite; {self._after_divergence()}")
-        facts: dict[str, Any] = {"progress": asdict(progress), "made_with": self._made_with()}
+        facts: dict[str, Any] = {"progress": asdict(progress), "made_with": asdict(self._made_with())}
         if 0 < progress.validated == progress.step:
             facts |= {"score": progress.rank, "loss": progress.loss}
         self.log.doing("saving a checkpoint")
-        with self.meter.paused():
-            self.checkpoints.save(progress.step, tensors, facts)
-        self._saved_at = time.monotonic()
+        if self.ranks.is_first:
+            with self.meter.paused():
+                self.checkpoints.save(progress.step, tensors, facts)
+        self._saved_at, self._saved_step = time.monotonic(), progress.step
 
-    def _made_with(self) -> dict[str, Any]:
-        """Return what must be the same for a resumed run to give the same bits."""
-        return {
-            "torch": torch.__version__.partition("+")[0],
-            "device": torch.cuda.get_device_name() if self.device.type == "cuda" else platform.machine(),
-            "threads": torch.get_num_threads(),
-            "deterministic": self.config.deterministic,
-            "data": self._data_fingerprint(),
-        }
+    def _made_with(self) -> MadeWith:
+        return MadeWith.of(self.device, self.ranks.size, self.config.deterministic, self._data_fingerprint())
 
     def _data_fingerprint(self) -> str:
         """Return a hash of the training data and the validation data."""
@@ -345,20 +360,6 @@ class Trainer:
         """Raise a UserError if the checkpoint was trained on other data."""
         if checkpoint.facts.get("made_with", {}).get("data") != self._data_fingerprint():
             raise UserError(f"{checkpoint.path}: the checkpoint of another run, with other data")
-
-    def _check_same_machine(self, made_with: dict[str, Any], allow_inexact: bool) -> None:
-        for name, now in self._made_with().items():
-            before = made_with.get(name)
-            if before == now:
-                continue
-            if name == "data":
-                raise UserError("training or validation data differ from those of the first run; use the same files")
-            if not allow_inexact:
-                raise UserError(
-                    f"the run began with {name} {before}, now it is {now}, so the result would not be bit-identical; "
-                    "add --allow-inexact to continue anyway"
-                )
-            self.log.info(f"{name} was {before}, is {now}: the result will not be bit-identical")
 
 
 def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

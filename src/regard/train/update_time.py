@@ -18,8 +18,11 @@ _GPU_UPDATES = 6  # the first ones compile and capture
 _CPU_TOKENS = 512  # on a CPU the time of the gradients grows with the tokens, so that few are enough
 
 
-def measure_update_time(recipe: Recipe, device: torch.device) -> float:
-    """Return the seconds that one update of a translator takes, from some updates on random tokens."""
+def measure_update_time(recipe: Recipe, device: torch.device, ranks: int = 1) -> float:
+    """Return the seconds that one update of a translator takes, from some updates on random tokens.
+
+    Of several ranks, each computes a part of the gradients; the time to add them is not counted.
+    """
     on_gpu, tokens = device.type == "cuda", recipe.batch.tokens
     n_sentences = max(1, (tokens if on_gpu else min(tokens, _CPU_TOKENS)) // _LENGTH)
     with OutOfMemoryCaught() as full:
@@ -27,8 +30,8 @@ def measure_update_time(recipe: Recipe, device: torch.device) -> float:
     release_memory()
     if full:  # the run will compute each batch in parts
         half = recipe.batch.model_copy(update={"tokens": max(1, tokens // 2)})
-        return 2 * measure_update_time(recipe.model_copy(update={"batch": half}), device)
-    return gradients * recipe.train.accumulate * tokens / (n_sentences * _LENGTH) + step
+        return 2 * measure_update_time(recipe.model_copy(update={"batch": half}), device, ranks)
+    return gradients * recipe.train.accumulate * tokens / (n_sentences * _LENGTH) / ranks + step
 
 
 def _measure(recipe: Recipe, device: torch.device, n_sentences: int) -> tuple[float, float]:

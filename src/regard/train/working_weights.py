@@ -61,6 +61,9 @@ class WorkingWeights:
     def set_gradients(self, sums: list[Tensor]) -> None:
         torch._foreach_copy_(self._gradients(), sums)
 
+    def zero_gradients(self) -> None:
+        _zero(self._gradients())
+
     def drop_gradients(self) -> None:
         """Drop what an update that failed left behind."""
         for copy in self._copies.values():
