@@ -1,5 +1,6 @@
 """A corpus prepared in shards is the corpus that training reads as a whole, however it was prepared."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -164,6 +165,24 @@ def test_any_number_of_processes_writes_the_same_files(files: tuple[Path, Path],
     with open_pool(2) as pool:
         prepare(files, tmp_path / "two", pool)
     assert content(tmp_path / "two") == content(tmp_path / "one")
+
+
+def test_a_ray_cluster_writes_the_same_files_and_runs_a_task_again_whose_process_was_killed(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+
+    def die_once(path: Path) -> str:
+        if not path.exists():
+            path.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return path.name
+
+    prepare(files, tmp_path / "here")
+    with open_pool(ray_address="local") as pool:
+        assert list(pool.run(die_once, [tmp_path / "a", tmp_path / "b"])) == ["a", "b"]
+        prepare(files, tmp_path / "ray", pool)
+    assert content(tmp_path / "ray") == content(tmp_path / "here")
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_files(files: tuple[Path, Path], tmp_path: Path) -> None:

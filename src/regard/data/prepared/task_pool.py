@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,7 @@ from regard.errors import UserError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_SECONDS_TO_CONNECT = 10.0
 _RETRIES = 5  # of a task whose machine fails
 INSTALL = "needs the package ray: pip install 'regard[ray]'"
 
@@ -118,12 +120,24 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def _check_address(address: str) -> None:
+    """Raise a UserError if nothing answers at an address with a port: Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # auto, local
+    try:
+        socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--ray {address}: no cluster to connect to ({error})") from None
+
+
 @contextmanager
 def _connect(address: str) -> Iterator[RayCluster]:
     try:
         import ray
     except ImportError:
         raise UserError(f"--ray: {INSTALL}") from None
+    _check_address(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
