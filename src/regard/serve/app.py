@@ -67,7 +67,7 @@ def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None
     @app.get("/readyz", tags=["health"], responses={503: {"model": ReadyResponse}})
     async def readyz(response: Response) -> ReadyResponse:
         """Whether the queues have room"""
-        if all(queue.depth < dispatcher.limits.queue for queue in queues):
+        if all(queue.depth < queue.limits.queue for queue in queues):
             return ReadyResponse(status="ready")
         response.status_code = 503
         return ReadyResponse(status="busy")
