@@ -57,10 +57,13 @@ def make_trace_query(served: ServedModel[Pipeline], text: str, body: TraceReques
         n_new, kept = pipeline.fit_prompt(prefix, n_new)
         n_cut, prefix = len(prefix) - len(kept), tuple(kept)
     target = None if body.target is None else (*read.encoded.prefix, *body.target)
+    config = _decode_config(pipeline, body, len(prefix) + n_new)
+    if read.patch is not None and read.patch.is_greedy and not body.samples:
+        config = config.model_copy(update={"beam": 1, "n_best": 1})
     return TraceQuery(
         pipeline,
         read.encoded,
-        _decode_config(pipeline, body, len(prefix) + n_new),
+        config,
         prefix,
         read.intervention,
         target,
