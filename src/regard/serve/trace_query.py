@@ -19,6 +19,8 @@ from regard.serve.inspect import TraceQuery
 from regard.serve.registry import ServedModel
 from regard.serve.schemas.v1_requests import SEARCH_SETTINGS, InspectRequest, PatchRequest, TraceRequest
 
+SAMPLING_SETTINGS = {"samples", "temperature", "top_k", "top_p", "seed"}
+"""Fields of a trace request that are options of sampling"""
 _MAX_NEW_TOKENS = 100  # of a language model in a trace
 
 
@@ -80,7 +82,7 @@ def _decode_config(pipeline: Pipeline, body: TraceRequest, max_len: int) -> Deco
     if pipeline.noun == "generator":
         options["max_len"] = max_len
     if body.samples:
-        sampling = body.model_dump(include={"temperature", "top_k", "top_p", "seed"})
+        sampling = body.model_dump(include=SAMPLING_SETTINGS - {"samples"})
         options |= {"sampling": sampling, "n_best": body.samples}
     config = DecodeConfig.parse({**pipeline.decode_config.model_dump(), **options}, where="trace")
     return config if body.samples else config.model_copy(update={"n_best": config.beam, "sampling": None})
