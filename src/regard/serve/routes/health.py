@@ -25,7 +25,7 @@ def router(dispatcher: Dispatcher, activity: Activity, traces: Sized, files: Siz
         if activity.draining:
             response.status_code = 503
             return ReadyResponse(status="draining")
-        is_busy = any(queue.depth >= dispatcher.limits.queue for queue in dispatcher.queues.values())
+        is_busy = any(queue.depth >= queue.limits.queue for queue in dispatcher.queues.values())
         return ReadyResponse(status="busy" if is_busy else "ready")
 
     @routes.get("/metrics", response_class=PlainTextResponse)
