@@ -172,8 +172,8 @@ def measure(files: tuple[Path, Path], n: int, folder: Path, workers: int, vocab:
     print(
         f"{n:>11,} pairs, {processes}: {n / elapsed:9,.0f} pairs/s; {n / wall:9,.0f} without training the tokenizer "
         f"({tokenizer[0]:.1f} s, {tokenizer[1]:.1f} s of processor time); {own:.1f} µs of processor time per pair, "
-        f"that is {1e6 / own:9,.0f} pairs/s and core; at most {memory.peak >> 20} MiB per process; {size / n:.0f} bytes per "
-        f"pair\n{'':13}({', '.join(steps)}; {len(corpus.pairs):,} pairs kept)",
+        f"that is {1e6 / own:9,.0f} pairs/s and core; at most {memory.peak >> 20} MiB per process; "
+        f"{size / n:.0f} bytes per pair\n{'':13}({', '.join(steps)}; {len(corpus.pairs):,} pairs kept)",
         flush=True,
     )
 

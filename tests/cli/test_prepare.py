@@ -1,5 +1,6 @@
 """`regard data prepare` and training on what it wrote."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_the_recipe_auto_trains_on_prepared_data(prepared: Path, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert "26 pairs held out of the training data" in done.stderr
     assert f"that of {prepared}" in done.stderr
+
+
+def test_a_damaged_byte_is_found_by_verify(prepared: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(prepared, tmp_path / "copy")
+    assert "every file is as it was written" in regard("verify", copy).stdout
+    path = copy / "shards" / "00000" / "tgt.ids"
+    path.write_bytes(b"\xff" + path.read_bytes()[1:])
+    done = regard("verify", copy)
+    assert "tgt.ids: changed or damaged" in done.stdout and "1 problem" in failed_in_one_line(done)
 
 
 def test_mistakes_are_one_line(files: list[Path], prepared: Path, tmp_path: Path) -> None:

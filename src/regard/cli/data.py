@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -23,6 +23,9 @@ from regard.cli.options import (
 )
 from regard.cli.output import ProgressLine, make_out_folder, print_line, print_warning
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.data.prepared.corpus import PreparedCorpus
 
 
 class DataGroup(TyperGroup):
@@ -41,15 +44,25 @@ class HeldOutPairsCommand(ValidPairCommand):
     pair_options = ("--valid", "--test")
 
 
+CorpusNamesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES",
+        help="Two line-aligned files, or any number of files of pairs, of all formats of `regard train`. Names may "
+        "be patterns in quotes ('part-*.en.gz') and URLs that fsspec can read (s3://…).",
+    ),
+]
+
+
 data_app = typer.Typer(
-    cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | inspect FILES | clean FILES | prepare FILES"
+    cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | inspect | clean | prepare FILES"
 )
 app.add_typer(data_app, name="data")
 
 
 @data_app.callback()
 def data() -> None:
-    """Write a built-in dataset, or inspect, clean or prepare your own.
+    """Write built-in datasets; inspect, clean or prepare your own.
 
     `regard data NAME OUT` writes the dataset NAME (grammar, copy, reverse, sort, shapes or stories) to the folder OUT;
     `regard data builtin --help` lists its options.
@@ -176,18 +189,9 @@ def clean(
 
 @data_app.command()
 def prepare(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILES",
-            help="Two line-aligned files, or any number of files of pairs, of all formats of `regard train`. Names may "
-            "be patterns in quotes ('part-*.en.gz') and URLs that fsspec can read (s3://…).",
-        ),
-    ],
+    files: CorpusNamesArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder to write; the same one to go on.")],
-    recipe: Annotated[
-        str, typer.Option(help="The recipe that will be trained: its tokenizer and filters.  [auto: by your data]")
-    ] = "auto",
+    recipe: Annotated[str, typer.Option(help="The recipe that will be trained: its tokenizer and filters.")] = "auto",
     config: ConfigOption = None,
     set_: SetOption = None,
     languages: LanguagesOption = None,
@@ -228,14 +232,17 @@ def prepare(
     make_out_folder(out)
     with open_pool(workers, ray) as pool, ProgressLine(log=True) as progress:
         corpus = prepare_data(corpora, out, options, pool, progress)
+    _print_result(corpus, "" if auto else f" --recipe {recipe}")
+
+
+def _print_result(corpus: "PreparedCorpus", options: str) -> None:
     for line in corpus.report.describe(corpus.parts[0].name):
         print_line(line)
-    pair = corpus.tokenizers
+    pair, n_shards = corpus.tokenizers, len(corpus.pairs.shards)
     sizes = f"{pair.tgt.size:,} pieces, joint" if pair.joint else f"{pair.src.size:,} and {pair.tgt.size:,} pieces"
     print_line(f"tokenizer: {sizes}")
-    print_line(f"prepared: {out} ({len(corpus.pairs.shards):,} shards)")
-    named = "" if recipe == AUTO else f" --recipe {recipe}"
-    print_line(f"train:    regard train {shlex.quote(str(out))}{named} --out RUN")
+    print_line(f"prepared:  {corpus.folder} ({n_shards:,} shard{'s' if n_shards > 1 else ''})")
+    print_line(f"train it:  regard train {shlex.quote(str(corpus.folder))}{options} --out RUN")
 
 
 def _check_rules(names: Sequence[str], option: str, known: Sequence[str] | dict[str, Any]) -> None:

@@ -24,9 +24,9 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="FILES",
         help="Translation: two line-aligned files, or one file of pairs (.tsv, .csv, .jsonl, .tmx, .xlf, .zip, "
-        ".parquet); plain, .gz, .xz or .zst; or a folder of Parquet files or of Hugging Face datasets. Language "
-        "models: text files. Classifiers: a TSV file of text and label. Captioners: a TSV file of image file and "
-        "caption.",
+        ".parquet); plain, .gz, .xz or .zst; or a folder of Parquet files, of Hugging Face datasets or of "
+        "`regard data prepare`. Language models: text files. Classifiers: a TSV file of text and label. Captioners: "
+        "a TSV file of image file and caption.",
     ),
 ]
 DataOption = Annotated[

@@ -1,4 +1,4 @@
-"""`regard verify`: check the files of a model or run against their checksums."""
+"""`regard verify`: check the files of a model, run or prepared corpus against their checksums."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +12,15 @@ from regard.errors import UserError
 
 @app.command()
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A directory written by `regard train`.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A directory written by `regard train` or `regard data prepare`.")
+    ],
     accept: Annotated[
         bool,
         typer.Option("--accept", help="Accept the model's files as they are, as after an edit of config.json."),
     ] = False,
 ) -> None:
-    """Check the files of a model and its checkpoints."""
+    """Check the files of a model or run, or of a prepared corpus."""
     from regard.train import verify as verification
 
     if accept:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.bundle_files import CONFIG, WEIGHTS, accept_files, card_was_edited, verify_files
+from regard.data.prepared.corpus import PreparedCorpus, is_prepared
 from regard.errors import UserError
 from regard.lock import lock_folder
 from regard.manifest import MANIFEST, DamagedFile
@@ -19,9 +20,11 @@ class Verification:
 
 
 def verify(folder: Path) -> Verification:
-    """Check every file of a model directory and every checkpoint of a run."""
+    """Check every file of a model directory and every checkpoint of a run, or of a prepared corpus."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
+    if is_prepared(folder):
+        return _verify_prepared(folder)
     checked, problems = [], []
     if has_model(folder):
         problems += verify_files(folder)
@@ -38,6 +41,14 @@ def verify(folder: Path) -> Verification:
     if not checked and not problems:
         raise UserError(f"{folder}: holds neither a model nor checkpoints; give a directory that `regard train` wrote")
     return Verification(tuple(checked), tuple(problems))
+
+
+def _verify_prepared(folder: Path) -> Verification:
+    try:
+        corpus = PreparedCorpus.open(folder, verify=True)
+    except DamagedFile as error:
+        return Verification((), (str(error),))
+    return Verification((f"the prepared corpus of {len(corpus.pairs):,} pairs",), ())
 
 
 def accept(folder: Path) -> None:
