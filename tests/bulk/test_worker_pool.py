@@ -59,7 +59,7 @@ def test_each_part_is_completed_once_whoever_dies(seed: int) -> None:
 
 def test_a_part_that_kills_every_worker_ends_the_job_after_all_others() -> None:
     pool, done = FakePool(n=3, seed=1, poison="line 7"), deque[int]()
-    with pytest.raises(UserError, match=r"10 workers in a row were killed at the lines from 7 on.*same command again"):
+    with pytest.raises(UserError, match=r"10 workers were killed at the lines from 7 on.*same command again"):
         for part, _ in translate_parts(pool, parts(30)):
             done.append(part.first)
     assert sorted(done) == [i for i in range(30) if i != 7]

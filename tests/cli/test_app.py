@@ -25,6 +25,7 @@ SHARED = {
     "output",
     "pipeline",
     "synthetic_options",
+    "worker_options",
 }
 """The files of cli/ that are not verbs"""
 

@@ -1,15 +1,16 @@
 """Parts of a job and the workers that translate them: who gets which part, and what happens when a worker dies."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from regard.bulk.line_translator import PartResult
 from regard.bulk.part import LinePart
 from regard.errors import UserError
 
-_DEATHS = 10  # of workers, without a part that was completed, after which a job gives up
+_DEATHS = 10  # of workers with the same part, or of a worker that was not ready, after which a job gives up
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,24 @@ class WorkerPool(Protocol):
         ...
 
 
+class _PartQueue:
+    """The parts to translate. One whose worker died comes next; one that lost several workers comes last."""
+
+    def __init__(self, parts: Iterator[LinePart]) -> None:
+        self._parts = parts
+        self._next, self._last = deque[LinePart](), deque[LinePart]()
+
+    def get(self) -> LinePart | None:
+        """Return the next part; None: there is none."""
+        if self._next:
+            return self._next.popleft()
+        return next(self._parts, None) or (self._last.popleft() if self._last else None)
+
+    def put_back(self, part: LinePart, n_deaths: int) -> None:
+        """Add a part that so many workers did not survive."""
+        (self._next if n_deaths == 1 else self._last).append(part)
+
+
 def translate_parts(
     pool: WorkerPool, parts: Iterator[LinePart], progress: Callable[[int], None] = lambda n_done: None
 ) -> Iterator[tuple[LinePart, PartResult]]:
@@ -45,12 +64,11 @@ def translate_parts(
     A part whose worker dies is given to another one. If a part makes every worker die, all others are completed first.
     `progress` is called with the number of lines that are translated in parts that are not complete.
     """
-    idle, busy, n_done = set[int](), dict[int, LinePart](), dict[int, int]()
-    again, n_deaths = deque[LinePart](), 0
+    queue, busy, idle = _PartQueue(parts), dict[int, LinePart](), set[int]()
+    n_done, n_deaths = dict[int, int](), Counter[Path | int]()  # deaths at a part, or before a worker had one
     while True:
-        while idle and (part := next(parts, None) or (again.popleft() if again else None)):
-            worker = idle.pop()
-            busy[worker] = part
+        while idle and (part := queue.get()):
+            busy[worker := idle.pop()] = part
             pool.send(worker, part)
         if idle and not busy:
             return
@@ -63,22 +81,24 @@ def translate_parts(
             progress(sum(n_done.values()))
             continue
         n_done.pop(worker, None)
+        part = busy.pop(worker, None)
         if reply.content is None:
             idle.discard(worker)
-            again.extend([busy.pop(worker)] if worker in busy else [])
-            n_deaths += 1
-            if n_deaths >= _DEATHS:
-                raise UserError(_gave_up(again))
+            n_deaths[cause := part.out if part else worker] += 1
+            if n_deaths[cause] >= _DEATHS:
+                raise UserError(_gave_up(part))
+            if part:
+                queue.put_back(part, n_deaths[cause])
             continue
         idle.add(worker)
-        if "rows" in content:
-            n_deaths = 0
-            yield busy.pop(worker), PartResult.from_json(content)
+        if part:
+            del n_deaths[worker]
+            yield part, PartResult.from_json(content)
 
 
-def _gave_up(parts: Iterable[LinePart]) -> str:
-    where = next((f" at the lines from {part.first:,} on ({part.out})" for part in parts), " before they were ready")
+def _gave_up(part: LinePart | None) -> str:
+    where = f" at the lines from {part.first:,} on ({part.out})" if part else " before they were ready"
     return (
-        f"{_DEATHS} workers in a row were killed{where}; perhaps memory is short: use fewer --workers, then give the "
+        f"{_DEATHS} workers were killed{where}; perhaps memory is short: use fewer --workers, then give the "
         "same command again to continue"
     )

@@ -124,7 +124,7 @@ def translate(
     device: DeviceOption = None,
     workers: WorkerOptions = WorkerOptions(),
 ) -> None:
-    """Translate text line by line; with --output, a document or many files.
+    """Translate lines, a document or many files.
 
     The sentences of a line are translated one by one, unless there are --n-best or --prefix.
     A line that is too long is reported, and its translation is an empty line; the exit code is then 2.
