@@ -16,7 +16,7 @@ SOURCES = sorted((ROOT / "src" / "regard").rglob("*.py"))
 # A module may import from layers above its own and from its own package; the longest matching name decides.
 LAYERS = [
     {"errors", "threads", "__init__"},
-    {"paths"},
+    {"paths", "ray_cluster"},
     {"config", "files", "memory"},
     {"verified_files"},
     {"manifest"},

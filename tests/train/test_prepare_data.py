@@ -17,7 +17,7 @@ import torch
 from regard.data.parallel_corpus import Corpus
 from regard.data.prepared import filter_shards, job
 from regard.data.prepared.corpus import PreparedCorpus
-from regard.data.prepared.task_pool import TaskPool, ThisProcess, open_pool
+from regard.data.prepared.task_pool import OneProcess, TaskPool, open_pool
 from regard.data.reading_progress import no_progress
 from regard.errors import UserError
 from regard.train.auto_recipe import AutoRecipe
@@ -77,7 +77,7 @@ def prepare(
 ) -> PreparedCorpus:
     out.mkdir(exist_ok=True)
     chosen = PreparationOptions(recipe, ("src", "tgt"), **options)
-    return prepare_data([Corpus(files)], out, chosen, pool or ThisProcess(), no_progress)
+    return prepare_data([Corpus(files)], out, chosen, pool or OneProcess(), no_progress)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -85,7 +85,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in names}
 
 
-class RecordingPool(ThisProcess):
+class RecordingPool(OneProcess):
     """Counts what is worked on, and is interrupted after some tasks."""
 
     def __init__(self, most: int = 1_000_000) -> None:
@@ -192,7 +192,7 @@ import sys
 from pathlib import Path
 from regard.data.parallel_corpus import Corpus
 from regard.data.prepared import job
-from regard.data.prepared.task_pool import ThisProcess
+from regard.data.prepared.task_pool import OneProcess
 from regard.data.reading_progress import no_progress
 from regard.train.prepare_data import PreparationOptions, prepare_data
 from regard.train.recipe import Recipe
@@ -200,7 +200,7 @@ job.SHARD = 64
 recipe = Recipe.parse({RECIPE.model_dump(mode="json")!r})
 options = PreparationOptions(recipe, ("src", "tgt"))
 corpus = Corpus((Path({str(files[0])!r}), Path({str(files[1])!r})))
-prepare_data([corpus], Path(sys.argv[1]), options, ThisProcess(), no_progress)
+prepare_data([corpus], Path(sys.argv[1]), options, OneProcess(), no_progress)
 """
     (tmp_path / "killed").mkdir()
     delays = iter([0.02, 0.2])

@@ -4,15 +4,9 @@ The driver, which is this process, sends lines and model files to the actors and
 shared disk, and only the same version of regard.
 """
 
-import logging
-import os
-import secrets
 import shutil
-import socket
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,15 +17,12 @@ from regard.bulk.worker_pool import Reply
 from regard.bundle_files import read_files
 from regard.errors import UserError
 from regard.manifest import read_regular
-
-LOCAL = "local"
-_PATIENCE = 10.0  # seconds in which a cluster must accept a connection
+from regard.ray_cluster import check_ray_is_installed, connect_to_ray, disconnect_from_ray
 
 
 def check_ray(address: str, device: str | None) -> None:
     """Refuse a cluster that cannot be used."""
-    if find_spec("ray") is None:
-        raise UserError("--ray needs a package: pip install 'regard[ray]'")
+    check_ray_is_installed()
     if device not in (None, "cpu", "cuda"):
         raise UserError(f"--device {device}: with --ray, choose cpu or cuda; Ray chooses which")
 
@@ -74,7 +65,7 @@ class RayWorkers:
         """The calls that have not returned, and their workers"""
 
     def __enter__(self) -> Self:
-        _connect(self._address)
+        connect_to_ray(self._address)
         import ray
 
         resources = ray.cluster_resources()
@@ -91,12 +82,9 @@ class RayWorkers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        import ray
-
         self._actors.clear()  # which ends them
         self._pending.clear()
-        with suppress(Exception):
-            ray.shutdown()
+        disconnect_from_ray()
 
     def send(self, worker: int, part: LinePart) -> None:
         self._pending[self._actors[worker].translate.remote(part.lines, part.first)] = worker
@@ -117,32 +105,6 @@ class RayWorkers:
         self._actors[worker] = actor = self._make(__version__)
         work = self._work.model_dump(mode="json")
         self._pending[actor.start.remote(work, self._files, self._device)] = worker
-
-
-def _connect(address: str) -> None:
-    """Connect to a cluster, or start one on this machine that nobody else can use."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address == LOCAL:  # Ray reads this when it is imported
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    import ray
-
-    options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
-    try:
-        _check_reachable(address)
-        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
-        raise UserError(
-            f"--ray {address}: cannot connect ({reason}); give HOST:PORT of a cluster that this machine is a node of, "
-            "auto or local"
-        ) from None
-
-
-def _check_reachable(address: str) -> None:
-    """Raise an OSError at once if nobody listens at HOST:PORT; Ray would try for many minutes."""
-    host, separator, port = address.rpartition(":")
-    if separator and port.isdecimal() and "/" not in host:
-        socket.create_connection((host, int(port)), _PATIENCE).close()
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

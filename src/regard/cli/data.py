@@ -202,7 +202,7 @@ def prepare(
     ray: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Use a Ray cluster, e.g. auto or ray://host:10001; FOLDER must be shared."
+            metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, auto or local; FOLDER must be on a shared disk."
         ),
     ] = None,
 ) -> None:
@@ -219,16 +219,11 @@ def prepare(
 
     if ray is not None and workers is not None:
         raise UserError("--workers is for this machine; leave it out with --ray")
-    settings = set_ or ()
+    settings, langs = set_ or (), parse_languages(languages)
     auto = AutoRecipe(config, settings) if recipe == AUTO else None
-    langs = parse_languages(languages)
+    chosen = auto.load() if auto else load_recipe(recipe, config, settings)
     corpora = find_corpora(files, langs)
-    options = PreparationOptions(
-        auto.load() if auto else load_recipe(recipe, config, settings),
-        langs or find_languages(corpora[0].paths),
-        auto,
-        tokenizer,
-    )
+    options = PreparationOptions(chosen, langs or find_languages(corpora[0].paths), auto, tokenizer)
     make_out_folder(out)
     with open_pool(workers, ray) as pool, ProgressLine(log=True) as progress:
         corpus = prepare_data(corpora, out, options, pool, progress)

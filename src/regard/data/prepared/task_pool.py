@@ -1,6 +1,5 @@
 """Where the shards of a job are worked on: in this process, in several, or on a Ray cluster."""
 
-import logging
 import os
 import signal
 import socket
@@ -14,13 +13,13 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 from regard.errors import UserError
+from regard.ray_cluster import connect_to_ray, disconnect_from_ray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _SECONDS_TO_CONNECT = 10.0
 _RETRIES = 5  # of a task whose machine fails
-INSTALL = "needs the package ray: pip install 'regard[ray]'"
 
 
 class TaskPool(ABC):
@@ -33,7 +32,7 @@ class TaskPool(ABC):
         """Yield the result for each item, in order."""
 
 
-class ThisProcess(TaskPool):
+class OneProcess(TaskPool):
     """One item after the other, here."""
 
     n_workers = 1
@@ -67,8 +66,10 @@ class Processes(TaskPool):
 class RayCluster(TaskPool):
     """A Ray cluster; a task whose machine fails is run again on another one."""
 
-    def __init__(self, ray: Any) -> None:
-        self._ray = ray
+    def __init__(self) -> None:
+        import ray
+
+        self._ray: Any = ray
 
     @property
     def n_workers(self) -> int:  # type: ignore[override]
@@ -100,12 +101,15 @@ class RayCluster(TaskPool):
 def open_pool(workers: int | None = None, ray_address: str | None = None) -> Iterator[TaskPool]:
     """Open a pool of processes, by default one per core, or connect to a Ray cluster."""
     if ray_address is not None:
-        with _connect(ray_address) as cluster:
-            yield cluster
+        connect_to_ray(ray_address)
+        try:
+            yield RayCluster()
+        finally:
+            disconnect_from_ray()
         return
     workers = workers or len(os.sched_getaffinity(0))
     if workers == 1:
-        yield ThisProcess()
+        yield OneProcess()
         return
     with ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts) as executor:
         try:
@@ -129,21 +133,3 @@ def _check_address(address: str) -> None:
         socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
     except (OSError, OverflowError) as error:
         raise UserError(f"--ray {address}: no cluster to connect to ({error})") from None
-
-
-@contextmanager
-def _connect(address: str) -> Iterator[RayCluster]:
-    try:
-        import ray
-    except ImportError:
-        raise UserError(f"--ray: {INSTALL}") from None
-    _check_address(address)
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise UserError(f"--ray {address}: no cluster to connect to ({reason})") from None
-    try:
-        yield RayCluster(ray)
-    finally:
-        ray.shutdown()
