@@ -8,10 +8,12 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -129,13 +131,25 @@ def _connect(address: str) -> None:
     options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
     try:
         _check_reachable(address)
-        ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
+        with _kept_signal_handler():
+            ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
         raise UserError(
             f"--ray {address}: cannot connect ({reason}); give HOST:PORT of a cluster that this machine is a node of, "
             "auto or local"
         ) from None
+
+
+@contextmanager
+def _kept_signal_handler() -> Iterator[None]:
+    """Undo what Ray does to SIGTERM: the command, and not Ray, says how a job ends."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _check_reachable(address: str) -> None:
