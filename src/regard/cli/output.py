@@ -121,12 +121,12 @@ def continue_by_same_command() -> Iterator[None]:
     except Stopped as stopped:
         print_warning("stopped and saved; give the same command again to continue")
         raise typer.Exit(128 + stopped.signal_number) from None
-    except (KeyboardInterrupt, _Terminated) as stop:
+    except KeyboardInterrupt as stop:
         print_warning("stopped; give the same command again to continue")
-        raise typer.Exit(128 + (signal.SIGINT if isinstance(stop, KeyboardInterrupt) else signal.SIGTERM)) from None
+        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, _Terminated) else signal.SIGINT)) from None
 
 
-class _Terminated(BaseException):
+class _Terminated(KeyboardInterrupt):
     """SIGTERM has arrived."""
 
 
