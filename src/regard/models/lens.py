@@ -52,6 +52,7 @@ def lens_rows(
     stack = inner_stack(getattr(copied, name))
     calls = ModuleCalls([] if stack is None else [stack])
     logits = copied(batch, head_mask)[0]
+    calls.stop()
     if stack is None:
         return [_row(OUTPUT_ROW, logits, tokens, k)]
     rows = []

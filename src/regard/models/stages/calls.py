@@ -27,11 +27,19 @@ class ModuleCalls:
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         self._calls: dict[nn.Module, list[Call]] = {}
-        for module in {part for parent in modules for part in parent.modules()}:
-            module.register_forward_hook(self._hook)
+        parts = {part for parent in modules for part in parent.modules()}
+        self._hooks = [module.register_forward_hook(self._hook) for module in parts]
+
+    def stop(self) -> None:
+        """Record no further calls."""
+        for hook in self._hooks:
+            hook.remove()
 
     def _hook(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         self._calls.setdefault(module, []).append(Call(args, output))
+
+    def all(self, module: nn.Module) -> list[Call]:
+        return self._calls[module]
 
     def has(self, module: nn.Module) -> bool:
         return module in self._calls

@@ -11,14 +11,15 @@ from regard.models.stages.stage import BlockRecord
 from regard.nn.embedding import Concatenate, Embedding
 
 
-def lookup_stage(record: BlockRecord, calls: ModuleCalls, tokens: nn.Embedding) -> str:
-    ids = record.given("ids", calls.input(tokens), record.rows)
+def lookup_stage(record: BlockRecord, ids: Tensor, tokens: nn.Embedding) -> str:
+    """Add the vectors of ids [T]. They are looked up here, because encoder and decoder may share one table."""
+    name = record.given("ids", ids, record.rows)
     table = {"table": (tokens.weight, ("vocabulary", "width"))}
-    return record.stage("tokens", "lookup", (ids,), calls.output(tokens), weights=table)
+    return record.stage("tokens", "lookup", (name,), tokens.weight[ids], weights=table)
 
 
 def embedding_stages(record: BlockRecord, calls: ModuleCalls, embedding: Embedding) -> str:
-    x = lookup_stage(record, calls, embedding.tokens)
+    x = lookup_stage(record, calls.input(embedding), embedding.tokens)
     output = calls.output(embedding)
     if embedding.positions is not None:
         scaled, positions = calls.input(embedding.join), calls.last(embedding.join).args[1]

@@ -25,9 +25,10 @@ def output_stages(record: BlockRecord, calls: ModuleCalls, model: Model) -> str:
         if isinstance(model.readout, nn.Linear):
             x = record.linear("readout", x, calls.output(model.readout), model.readout.weight, model.readout.bias)
     logits = calls.output(model.output)
+    logits = logits if logits.ndim > 1 else logits[None]  # one row for the whole text
     name = record.linear("logits", x, logits, model.output.weight, model.output.bias, "vocabulary")
     axes = record.values[name].axes
-    return record.stage("log_probs", "log-softmax", (name,), logits.double().log_softmax(-1).float(), axes)
+    return record.stage("log_probs", "log-softmax", (name,), logits.double().log_softmax(-1).to(logits.dtype), axes)
 
 
 def _transform(record: BlockRecord, calls: ModuleCalls, model: EncoderOnly) -> str:
@@ -49,12 +50,11 @@ def _label_vector(record: BlockRecord, calls: ModuleCalls, model: EncoderOnly) -
     values = record.given("input", memory.values[0], "source", "width")
     mask = record.given("mask", memory.mask[0], "source")
     if model.pooling is None:
-        op = "last-states" if isinstance(model.encoder, RnnEncoder) else "mean"
-        both = int(isinstance(model.encoder, RnnEncoder) and model.encoder.bidirectional)
-        return record.stage(
-            "pooled", "last-states" if op == "last-states" else "mean", (values, mask), memory.summary[0], ("width",),
-            bidirectional=both,
-        )  # fmt: skip
+        summary = memory.summary[:1]
+        if isinstance(model.encoder, RnnEncoder):
+            both = int(model.encoder.bidirectional)
+            return record.stage("pooled", "last-states", (values, mask), summary, bidirectional=both)
+        return record.stage("pooled", "mean", (values, mask), summary)
     trace = AttentionTrace(*(tensor[0] for tensor in calls.last(model.pooling).output))
     query = record.given("cross.query", trace.q, "text", "width")
     key = record.linear("cross.key", values, trace.k, model.pooling.key, None)

@@ -52,6 +52,7 @@ def record_block(model: Model, batch: Batch, block: str, head_mask: HeadMask | N
     if block == OUTPUT:
         calls = ModuleCalls([copied])
         copied(batch, head_mask)
+        calls.stop()
         output_stages(record, calls, copied)
         return record
     stack = getattr(copied, name.stack, None)
@@ -59,6 +60,7 @@ def record_block(model: Model, batch: Batch, block: str, head_mask: HeadMask | N
         raise UserError(f"this model has no {name.stack}")
     calls = ModuleCalls(_modules(stack, name))
     copied.trace_attention(batch, head_mask)
+    calls.stop()
     _add_stages(record, calls, stack, name)
     return record
 
@@ -82,7 +84,7 @@ def _modules(stack: nn.Module, name: BlockName) -> list[nn.Module]:
     inner = stack.stack if isinstance(stack, ImageEncoder) else stack
     assert isinstance(inner, StackEncoder | StackDecoder | RnnEncoder)
     if name.place == "embedding":
-        return [inner.tokens if isinstance(inner, RnnEncoder) else cast(nn.Module, inner.embedding)]
+        return [inner if isinstance(inner, RnnEncoder) else cast(nn.Module, inner.embedding)]
     if name.place == "norm":
         if isinstance(inner, RnnEncoder) or isinstance(inner.norm, nn.Identity):
             raise UserError(f"the {name.stack} has no norm after its last layer")
@@ -101,7 +103,7 @@ def _add_stages(record: BlockRecord, calls: ModuleCalls, stack: nn.Module, name:
         case ImageEncoder(), "embedding":
             image_stages(record, calls, stack)
         case RnnEncoder() | RnnDecoder(), "embedding":
-            lookup_stage(record, calls, stack.tokens)
+            lookup_stage(record, calls.input(stack), stack.tokens)
         case RnnDecoder(), "norm":
             raise UserError("the decoder has no norm after its last layer")
         case RnnDecoder(), _:

@@ -32,12 +32,12 @@ def _direction(record: BlockRecord, calls: ModuleCalls, part: str, layer: Recurr
 def decoder_layer_stages(record: BlockRecord, calls: ModuleCalls, decoder: RnnDecoder, index: int) -> str:
     """The lower layers are computed again up to this one, because torch returns the states of the last one only."""
     n_layers, part = decoder.config.n_layers, "recurrence"
-    inputs = calls.input(decoder.tokens), calls.output(decoder.tokens)
-    starts = _initial_states(calls, decoder, inputs[1])
-    own = torch.cat([call.output[0] for call in calls._calls[decoder.rnn]], dim=1)[0]
-    x_in = inputs[1] if decoder.join is None or decoder.attention is None else calls.output(decoder.join).relu()
+    embedded = decoder.tokens.weight[calls.input(decoder)]
+    starts = _initial_states(calls, decoder, embedded)
+    own = torch.cat([call.output[0] for call in calls.all(decoder.rnn)], dim=1)[0]
+    x_in = embedded if decoder.join is None or decoder.attention is None else calls.output(decoder.join).relu()
     if index == 0:
-        x = record.given("input", inputs[1], record.rows, "width")
+        x = record.given("input", embedded, record.rows, "width")
         if decoder.join is not None and decoder.attention is not None:
             x = _context_to_input(record, calls, decoder, x, starts[-1], own)
     else:
@@ -133,7 +133,7 @@ def _local_scores(
 
 def _trace(calls: ModuleCalls, attention: RnnAttention) -> AttentionTrace:
     """The traces of all steps as one"""
-    traces: list[AttentionTrace] = [call.output for call in calls._calls[attention]]
+    traces: list[AttentionTrace] = [call.output for call in calls.all(attention)]
     first = traces[0]
     q, scores, mask, weights = (
         torch.cat([getattr(trace, name) for trace in traces], dim=1)[0] for name in ("q", "scores", "mask", "weights")
