@@ -4,6 +4,75 @@ import { numberFormat } from "./number";
 const number = numberFormat("en");
 const plural = (n: number, one: string, many: string) => `${number.count(n)} ${n === 1 ? one : many}`;
 
+const BLOCKS: Record<string, string> = {
+  "encoder.embedding": "encoder, embedding",
+  "decoder.embedding": "decoder, embedding",
+  "encoder.norm": "encoder, last normalisation",
+  "decoder.norm": "decoder, last normalisation",
+  output: "output layer",
+};
+const STAGE_PARTS: Record<string, string> = {
+  self: "attention between words",
+  cross: "attention to the source",
+  feedforward: "feed-forward",
+  recurrence: "recurrence",
+  "state-space": "state space",
+  embedding: "embedding",
+  output: "output",
+};
+const STAGE_NAMES: Record<string, string> = {
+  norm: "normalise",
+  query: "queries",
+  key: "keys",
+  value: "values",
+  q: "queries, by head",
+  k: "keys, by head",
+  v: "values, by head",
+  scores: "scores",
+  weights: "weights",
+  heads: "weighted values",
+  joined: "heads side by side",
+  out: "output matrix",
+  sum: "add to the stream",
+  inner: "neurons",
+  activation: "neurons, switched",
+  outer: "back to the stream",
+  tokens: "token vectors",
+  scaled: "scaled",
+  positions: "positions",
+  logits: "logits",
+  log_probs: "log-probabilities",
+  states: "states",
+  update: "update gate",
+  reset: "reset gate",
+  candidate: "candidate",
+  from_input: "from the input",
+  from_state: "from the state",
+  previous: "state before",
+};
+const STAGE_TEXTS: Record<string, (setting: string) => string> = {
+  lookup: () => "Each token has a row in the table; that row is its vector.",
+  scale: () => "Each number times a constant.",
+  add: () => "Number by number.",
+  multiply: () => "Number by number.",
+  linear: () => "A row of x times a column of the matrix, plus a bias: one number of the result.",
+  "layer-norm": () => "Each row is shifted to mean 0 and scaled to variance 1, then stretched and shifted as learned.",
+  "rms-norm": () => "Each row is divided by the root of its mean square, then stretched as learned.",
+  activation: (name) => `${name} of each number alone.`,
+  "split-heads": () => "Each head gets its share of the columns.",
+  "join-heads": () => "The heads side by side again.",
+  score: (name) => `How well does each query match each key? (${name})`,
+  normalise: (name) => (name === "softmax" ? "Each row becomes shares that sum to 1; what is masked gets 0." : `Scores become weights by “${name}”.`),
+  "weighted-sum": () => "The values of all words, each times its weight, added up.",
+  "log-softmax": () => "Logits become logarithms of probabilities.",
+  gate: () => "A gate between 0 (closed) and 1 (open).",
+  "gru-state": () => "The gate mixes the old state and the candidate.",
+  scan: () => "The state walks from word to word: part of it is forgotten, part of the word is added.",
+  "read-state": () => "What the state says at this word.",
+  "causal-convolution": () => "Each channel mixes this word with the few before it.",
+  shift: () => "One position later: the state before each word.",
+};
+
 export const en = {
   number,
 
@@ -216,9 +285,147 @@ export const en = {
   afterLayer: (n: number) => `after layer ${n}`,
   lensCell: (place: string, word: string) => `${place}, reading “${word}”`,
 
+  lensLede:
+    "After each part we stop, apply the last normalisation and the output layer, and read off the likeliest word (“logit lens”). At first a stream holds the word it read; step by step it becomes the word it will say. “no. 62”: the rank of that word so far.",
+  lensRow: (layer: number, part: string) => `layer ${layer}: ${part}`,
+  rank: (n: number) => `no. ${number.count(n)}`,
+  rankOf: (word: string, n: number) => `${word} is number ${number.count(n)}`,
+
+  // What if
+  whatIfShort: "what if",
+  whatIfHint: "Hide a word, say another one or switch heads off, and see what changes.",
+  whatIfEmpty: "Type a sentence first.",
+  shownRun: "Which run the drawings show",
+  undoAll: "Undo all",
+  emptyOutput: "(empty)",
+  isHidden: (word: string) => `“${word}” is hidden`,
+  headIsOff: (head: string) => `${head} is off`,
+  headsAreOff: (n: number) => `${n} heads are off`,
+  tokensForced: (n: number) => (n === 1 ? "the first word is given" : `the first ${n} words are given`),
+  valuesReplaced: (n: number, donor: string) => `${plural(n, "value comes", "values come")} from “${donor}”`,
+  otherHypothesis: "another hypothesis is shown",
+  deltaLogProb: "Δ log p of the first output",
+  wordsStay: "the words stay the same",
+  wordsChange: "and the words change",
+  hideWord: "Hide a word",
+  sayInstead: (word: string) => `Say another word instead of “${word}”`,
+  switchHeadsOff: "Switch heads off",
+  siteNames: { encoder: "encoder", decoder: "between words", cross: "to source" },
+  allToSource: (layer: number) => `to source ${layer} · all`,
+  rankedHeads: "One at a time, ranked by effect on log p:",
+  rankHeads: (n: number) => `Rank all ${n} heads`,
+  allHeads: (n: number) => `all ${n} heads`,
+  fewerHeads: "fewer heads",
+  noHeads: "This model has no heads.",
+  patchTitle: "Take over from another sentence",
+  patchHint: "Run another sentence, and put its vectors in the place of this one’s (“activation patching”).",
+  donor: "Other sentence",
+  donorPlaceholder: "the red witch arrived",
+  patchWhere: "What to replace",
+  patchPosition: "At which word",
+  allPositions: "all words",
+  patchApply: "Replace",
+  afterStackLayer: (stack: string, layer: number) => `${stack}, after layer ${layer}`,
+
+  // Arithmetic
+  arithmeticTitle: (block: string) => `The arithmetic of ${block}`,
+  arithmeticLede: "Every number, in the order in which the model computes it. Point at a number of the result: what it is made of lights up, and the sum is written out.",
+  block: "Block",
+  stages: "Stages",
+  previousBlock: "Previous block",
+  nextBlock: "Next block",
+  previousStage: "Previous stage",
+  nextStage: "Next stage",
+  previousSlice: "Previous slice",
+  nextSlice: "Next slice",
+  headLabel: "Head",
+  row: "Row",
+  column: "Column",
+  logitsHint: (best: number) => `The largest number of this row is ${number.decimal(best, 3)}.`,
+  stagePart: (part: string) => STAGE_PARTS[part] ?? part,
+  stageName: (name: string) => STAGE_NAMES[name.split(".").slice(1).join(".")] ?? STAGE_NAMES[name] ?? name.split(".").slice(1).join(" ").replaceAll("_", " "),
+  stageText: (op: string, setting: string) => STAGE_TEXTS[op]?.(setting) ?? "",
+
+  // Search and words
+  searchTitle: "The search",
+  searchLede: (k: number) =>
+    k > 1
+      ? `At each step the ${k} best beginnings are kept (“beam search”). Click one to see its attention everywhere; +3 stands for three that were dropped.`
+      : "At each step the likeliest word is taken.",
+  hypothesisTree: "Tree of hypotheses",
+  hypotheses: "Hypotheses",
+  showPruned: "Show what was dropped",
+  hidePruned: "Hide what was dropped",
+  prunedHere: (n: number) => `${plural(n, "continuation", "continuations")} dropped here; click to show`,
+  backToBest: "Back to the best hypothesis",
+  states: { kept: "kept", pruned: "dropped", ended: "finished" },
+  candidate: (state: string, logProb: number, score: number) => `${state}, log p ${number.decimal(logProb, 3)}, score ${number.decimal(score, 3)}`,
+  text: "text",
+  cut: "cut at its maximum length",
+  cacheText: (tokens: number, bytes: number, perToken: number, ratio: number) =>
+    `Keys and values of ${plural(tokens, "token", "tokens")} are kept instead of being computed again: ${number.count(bytes)} bytes, ${number.count(perToken)} more with each token; ${number.decimal(ratio, 1)} times fewer multiplications.`,
+  wordsTitle: "How words become tokens",
+  wordsLede: "Byte-pair encoding starts from characters and merges the pairs it has learned, in the order in which it learned them.",
+  mergesApplied: "Merges applied",
+  piecesOf: (n: number) => plural(n, "piece", "pieces"),
+  someWords: (shown: number, all: number) => `${shown} of ${number.count(all)} words are shown`,
+  samples: "Samples",
+
+  // Tour
+  stopOf: (n: number, all: number) => `${n} of ${all}`,
+  back: "Back",
+  next: "Next",
+  close: "Close",
+  explore: "Explore",
+  tourStops: [
+    {
+      title: "A sentence goes in, a sentence comes out",
+      text: "This is the whole model, drawn from its own description; every line has been measured while it read this sentence.",
+      question: "How many times does a word meet the others on its way through?",
+    },
+    {
+      title: "Each word is a stream",
+      text: "A word enters as a vector, and the stream is as wide as that vector is long; every part only adds to it.",
+      question: "Which word’s stream grows most?",
+    },
+    {
+      title: "Looking back",
+      text: "To say the next word, the chosen stream looks at other words; the thick lines show where.",
+      question: "Does the thickest line come from the word you would have looked at?",
+    },
+    {
+      title: "When does it know?",
+      text: "We can stop the model after any part and ask for its best word.",
+      question: "After which layer does the right word appear first?",
+    },
+    {
+      title: "Inside one layer",
+      text: "Its parts hang on the streams: each takes a copy, works on it and adds its result.",
+      question: "Which part adds most to the chosen word?",
+    },
+    {
+      title: "Each head looks in its own way",
+      text: "A head has a table of its own: a row for each word, a column for each word it can look at.",
+      question: "Where do two rows change places, and why?",
+    },
+    {
+      title: "One number, worked out",
+      text: "Multiply two vectors number by number, add up, share out: your browser has just done it again.",
+      question: "Which few products make most of the sum?",
+    },
+    {
+      title: "Do not believe it: interfere",
+      text: "A picture is no proof, so hide a word or switch heads off and watch the output change.",
+      question: "Can you find one head whose loss changes the words?",
+    },
+  ],
+
   // Levels
   levelNames: { lens: "the word taking shape", search: "the search", words: "words into tokens", compare: "two models" },
-  blockName: (block: string) => block,
+  blockName: (block: string) => {
+    const layer = /^(encoder|decoder)\.(\d+)$/.exec(block);
+    return layer ? `${layer[1]}, layer ${Number(layer[2]) + 1}` : (BLOCKS[block] ?? block);
+  },
 
   // Playing
   play: "Play",

@@ -1,6 +1,6 @@
 /** The state of the page: the user's choice, and what the server has answered for it. */
 import * as api from "../api/client";
-import type { TraceRequest } from "../api/client";
+import type { NextRequest, TraceRequest } from "../api/client";
 import { canHideTokens, chooseTarget, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
 import { Problem } from "../api/problem";
 import type { Given as ModelInput, SiteName, Tokenized, Translated } from "../api/types";
@@ -16,6 +16,8 @@ import { DEFAULTS, MAX_NEW_TOKENS, MEAN_HEAD, NO_CHANGES, STEPS_BACK, type Choic
 import { loadRun, type LoadedRun } from "./loadRun";
 import { choiceFromHash, choiceToHash } from "./permalink";
 import { Resource } from "./resource.svelte";
+
+type Changes = Pick<TraceRequest, "prefix" | "mask_src" | "ablate">;
 
 class Session {
   choice = $state<Choice>(structuredClone(DEFAULTS));
@@ -227,7 +229,15 @@ class Session {
     return { model: this.choice.model, ...this.modelInput, ...settings };
   }
 
-  private changesRequest(): Partial<TraceRequest> {
+  /** The request for the next token at a step of the baseline, with the user's changes; null for models that generate nothing */
+  nextRequest(base: Run, step: number): NextRequest | null {
+    if (base.trace.predicts !== "target" || !this.hasChanges) return null;
+    const { prefix: _, ...changes } = this.changesRequest();
+    const input = this.isGenerator ? { text: "" } : this.modelInput; // a language model's prompt is part of the target
+    return { model: this.choice.model, ...input, k: 10, prefix: base.trace.target.slice(0, step).map(({ id }) => id), ...changes };
+  }
+
+  private changesRequest(): Changes {
     const { prefix, mask, ablate } = this.choice;
     return {
       ...(prefix.length ? { prefix: [...prefix] } : {}),
