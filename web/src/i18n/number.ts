@@ -41,7 +41,7 @@ export function numberFormat(locale: string): NumberFormat {
   return {
     decimal,
     shortest: (value) => format(value, { maximumFractionDigits: 4 }),
-    percent: (p) => (p > 0 && p < 0.001 ? `<${format(0.001, { style: "percent", ...digits(1) })}` : format(p, { style: "percent", ...digits(p < 0.1 ? 1 : 0) })),
+    percent: (p) => (p < 0.001 ? `<${format(0.001, { style: "percent", ...digits(1) })}` : format(p, { style: "percent", ...digits(p < 0.1 ? 1 : 0) })),
     count: (value) => format(value, { maximumFractionDigits: 0 }),
     compact: (value) => format(value, { notation: "compact", maximumSignificantDigits: 3 }),
     share: (p) => (p >= 0.995 ? decimal(1, 1) : decimal(p, 2).replace(/^0/, "")),

@@ -18,7 +18,8 @@ export function makeHues(run: Run, step: number): Hues {
   const words = hasSource ? run.source : run.read;
   const hue = words.length <= MAX_COLOURED ? (i: number) => (words[i]?.special ? GREY : HUES[i % 4] ?? GREY) : sparse(run, step, hasSource);
   if (!hasSource) return { source: () => GREY, said: (t) => hue(t + 1), read: hue };
-  const said = (t: number) => hue(run.aligned[t] ?? -1);
+  const isAligned = run.means.cross !== undefined;
+  const said = (t: number) => (isAligned ? hue(run.aligned[t] ?? -1) : run.target[t]?.special ? GREY : (HUES[t % 4] ?? GREY));
   return { source: hue, said, read: (t) => (t ? said(t - 1) : GREY) };
 }
 
