@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.models.stages.stage import BlockRecord, Stage
+from regard.models.stages.stage import BlockRecord, BlockStage
 
 Array = NDArray[Any]
 Arrays = list[Array]
@@ -15,7 +15,7 @@ Named = Mapping[str, Array]
 Settings = Mapping[str, Any]
 
 
-def recompute(record: BlockRecord, stage: Stage) -> Array | None:
+def recompute(record: BlockRecord, stage: BlockStage) -> Array | None:
     """Compute the output of a stage from its inputs and weights; None if it is given."""
     if stage.op == "given":
         return None
@@ -100,7 +100,9 @@ def score(x: Arrays, w: Named, s: Settings) -> Array:
         case "bilinear":
             return q @ (k @ w["weight"].T).swapaxes(-1, -2)
         case "additive":
-            both = (q @ w["query.weight"].T + w["query.bias"])[..., :, None, :] + (k @ w["key.weight"].T)[..., None, :, :]
+            both = (q @ w["query.weight"].T + w["query.bias"])[..., :, None, :] + (k @ w["key.weight"].T)[
+                ..., None, :, :
+            ]
             return (np.tanh(both) @ w["out.weight"].T)[..., 0]
         case "location":
             return (q @ w["weight"].T + w["bias"])[..., :n]

@@ -1,5 +1,6 @@
 """Stages: numpy computes the output of every stage from its inputs and weights, for every model and every block."""
 
+from itertools import pairwise
 from typing import get_args
 
 import numpy as np
@@ -10,10 +11,10 @@ from regard import models
 from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.describe import describe
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.stages.record import record_block
 from regard.models.stages.stage import BlockRecord, Op
-from regard.pipelines.base import EncodedInput
+from regard.pipelines.encoded_input import EncodedInput
 from tests.conftest import VOCAB
 from tests.models.configs import ALL, ENCODERS, SEQ2SEQ, STACK, Options, build
 from tests.models.stage_arithmetic import OPS, recompute
@@ -75,12 +76,18 @@ def test_every_stage_can_be_recomputed(name: str) -> None:
     records = {block: record_block(model, batch, block) for block in description.blocks}
     for block, record in records.items():
         check(record)
-        rows = {part.name for stack in description.stacks for layer in stack.layers if layer.block == block for part in layer.parts}
+        rows = {
+            part.name
+            for stack in description.stacks
+            for layer in stack.layers
+            if layer.block == block
+            for part in layer.parts
+        }
         assert rows <= {stage.part for stage in record.stages}, block
     # Blocks fit together: what one returns is what the next one reads.
     for stack in description.stacks:
         names = [stack.embedding.block, *(layer.block for layer in stack.layers)]
-        for before, after in zip(names, names[1:], strict=False):
+        for before, after in pairwise(names):
             last = records[before].values[records[before].stages[-1].name].tensor
             np.testing.assert_allclose(records[after].values["input"].tensor, last, rtol=0, atol=1e-9)
     with torch.inference_mode():
@@ -95,7 +102,7 @@ def test_all_operations_are_tested() -> None:
 @pytest.mark.parametrize("name", ["transformer-transformer", "gpt", "transformer: linear attention"])
 def test_hidden_tokens_and_heads_that_are_off(name: str) -> None:
     model, kind = build(name), "decoder"
-    record = record_block(model, HIDDEN, f"{kind}.0", HeadMask.of(model, [(kind, 0, 1)]))
+    record = record_block(model, HIDDEN, f"{kind}.0", Intervention.switch_off(model, [(kind, 0, 1)]))
     check(record)
     joined, changed = (record.values[f"self.{name}"].tensor for name in ("joined", "changed"))
     width = joined.shape[1] // 4

@@ -9,7 +9,7 @@ from regard.errors import UserError
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.normalise import NORMALISERS
-from regard.pipelines.base import EncodedInput
+from regard.pipelines.encoded_input import EncodedInput
 from tests.models.configs import SEQ2SEQ, build
 
 BATCH = EncodedInput(torch.tensor([[7, 8, 9, 10, 3]])).batch([11, 12, 13, 3])

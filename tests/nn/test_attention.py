@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 import regard
 from regard.nn.attention import Heads, MultiHeadAttention, SelfAttention, attend, attend_fused
+from regard.nn.changes import HeadChange
 from regard.nn.masks import causal_mask
 from tests.nn.torch_reference import copy_attention
 
@@ -41,9 +42,11 @@ def test_with_fewer_queries_than_keys_the_last_query_is_at_the_last_key() -> Non
 
 
 @pytest.mark.parametrize("need_trace", [False, True])
-def test_a_head_mask_equals_zero_columns_in_the_output_matrix(need_trace: bool) -> None:
+def test_heads_that_are_off_equal_zero_columns_in_the_output_matrix(need_trace: bool) -> None:
     layer, x = MultiHeadAttention(Heads(16, 4)).double(), rand(2, 5, 16)
-    masked, _ = layer(x, layer.keys_values(x), need_trace=need_trace, head_mask=torch.tensor([1.0, 0.0, 1.0, 0.0]))
+    masked, _ = layer(
+        x, layer.keys_values(x), need_trace=need_trace, change=HeadChange(torch.tensor([1.0, 0.0, 1.0, 0.0]))
+    )
     assert not torch.allclose(masked, layer(x, layer.keys_values(x))[0])
     with torch.no_grad():
         layer.out.weight[:, 4:8] = 0.0

@@ -8,9 +8,10 @@ import torch
 
 from regard import models
 from regard.bundle import Bundle
-from regard.pipelines.base import Input, Pipeline
+from regard.pipelines.base import Pipeline
 from regard.pipelines.captioner import Captioner
 from regard.pipelines.classifier import Classifier
+from regard.pipelines.encoded_input import Input
 from regard.pipelines.load import load
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig

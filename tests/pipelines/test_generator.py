@@ -12,7 +12,7 @@ from torch import Tensor
 from regard import models
 from regard.data.batch import Batch
 from regard.errors import UserError
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.pipelines import target_scores
 from regard.pipelines.generator import Generator
 from regard.text.list_tokenizer import ListTokenizer
@@ -49,7 +49,7 @@ class ScriptedModel(models.DecoderOnly):
         self.script, self.size, self.has_limited_context = iter(script), size, limited_context
         self.n_starts = 0
 
-    def start(self, batch: Batch, head_mask: HeadMask | None = None) -> EmptyState:
+    def start(self, batch: Batch, intervention: Intervention | None = None) -> EmptyState:
         self.n_starts += 1
         return EmptyState()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.record import KINDS, AttentionRecord
 from regard.pipelines.base import Pipeline
 from regard.pipelines.captioner import Captioner
@@ -171,7 +171,7 @@ def test_tracing_with_a_head_mask_equals_zeros_in_the_output_matrices(name: str)
     encoded = pipeline.encode(example_input(pipeline))
     target = pipeline.target_ids(encoded)
     before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
-    traces, record = pipeline.trace(encoded, target, HeadMask.of(model, heads))
+    traces, record = pipeline.trace(encoded, target, Intervention.switch_off(model, heads))
     assert all(torch.equal(before[key], tensor) for key, tensor in model.state_dict().items())
     zeroed = copy.deepcopy(model)
     with torch.no_grad():

@@ -6,7 +6,7 @@ import torch
 
 from regard.errors import UserError
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.pipelines.base import EncodedInput
+from regard.pipelines.encoded_input import EncodedInput
 from regard.pipelines.generator import Generator
 from regard.pipelines.text_embedder import TextEmbedder
 from regard.pipelines.translator import Translator

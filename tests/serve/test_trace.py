@@ -14,7 +14,7 @@ from safetensors.numpy import load as load_tensors
 from starlette.testclient import TestClient
 
 import regard as library
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.search.decode import DecodeConfig
 from regard.serve.inspect import TraceQuery, run_trace
 from regard.serve.limits import Limits
@@ -108,9 +108,9 @@ def test_requests_with_heads_off_do_not_affect_others_at_the_same_time(models: d
     [served] = Registry.open([models["toy"]], "cpu")
     pipeline = served.pipeline
     heads = [("cross", layer, head) for layer in range(2) for head in range(4)]
-    mask = HeadMask.of(pipeline.traced_model, heads)
+    mask = Intervention.switch_off(pipeline.traced_model, heads)
     queries = [
-        TraceQuery(pipeline, pipeline.encode("a b c d e f"), DecodeConfig(beam=4, n_best=4), head_mask=head_mask)
+        TraceQuery(pipeline, pipeline.encode("a b c d e f"), DecodeConfig(beam=4, n_best=4), intervention=head_mask)
         for head_mask in (None, mask)
     ]
 

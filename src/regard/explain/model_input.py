@@ -17,7 +17,8 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.protocols import AttentionModule, AttentionTraces
 from regard.models.record import AttentionRecord, HeadRecord
 from regard.nn.attention import AttentionTrace, MultiHeadAttention
-from regard.pipelines.base import EncodedInput, Pipeline
+from regard.pipelines.base import Pipeline
+from regard.pipelines.encoded_input import EncodedInput
 from regard.pipelines.load import load
 from regard.text.labels import token_labels
 from regard.text.tokenizer import Tokenizer

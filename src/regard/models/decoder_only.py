@@ -19,7 +19,7 @@ from regard.models.factory import (
     make_output_layer,
     next_logits,
 )
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.protocols import AttentionModule, AttentionTraces, Decoded, DecoderState
 from regard.models.stack import StackConfig, StackDecoder, StackState
 from regard.nn.masks import padding_mask
@@ -80,9 +80,9 @@ class DecoderOnly(nn.Module):
         """Most tokens of a source, leaving room for SEP, BOS and one target token; None: no limit"""
         return None if self.max_len is None else self.max_len - 3
 
-    def forward(self, batch: Batch, head_mask: HeadMask | None = None) -> Tensor:
+    def forward(self, batch: Batch, intervention: Intervention | None = None) -> Tensor:
         """Logits [B, T, V] of each next target token"""
-        hidden = self._decode(batch, head_mask=head_mask).hidden
+        hidden = self._decode(batch, intervention=intervention).hidden
         return self.output(self.readout(hidden[:, batch.src.shape[1] :]))
 
     def embed(self, src: Tensor) -> Tensor:
@@ -99,9 +99,9 @@ class DecoderOnly(nn.Module):
     def layers_to_compile(self) -> list[nn.Module]:
         return layers_to_compile(self.decoder)
 
-    def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
+    def trace_attention(self, batch: Batch, intervention: Intervention | None = None) -> AttentionTraces:
         """Source and target are one sequence that attends to itself; `cross` is the part target × source."""
-        n, traces = batch.src.shape[1], self._decode(batch, True, head_mask).self_traces
+        n, traces = batch.src.shape[1], self._decode(batch, True, intervention).self_traces
         if n == 0:
             return AttentionTraces([], traces, [])
         source, target = slice(None, n), slice(n, None)
@@ -119,9 +119,9 @@ class DecoderOnly(nn.Module):
         """[B]: most tokens that each target can have after its source and BOS; None: no limit"""
         return None if self.max_len is None else (self.max_len - 1 - batch.lengths).clamp(min=1)
 
-    def start(self, batch: Batch, head_mask: HeadMask | None = None) -> DecoderState:
+    def start(self, batch: Batch, intervention: Intervention | None = None) -> DecoderState:
         """Read the sources, if there are any, and return the state before the first target token."""
-        state = self.decoder.start(None, batch.size, head_mask)
+        state = self.decoder.start(None, batch.size, intervention)
         if batch.src.shape[1] == 0:
             return state
         stack = self._stack()
@@ -147,14 +147,14 @@ class DecoderOnly(nn.Module):
         h, state = self.decoder.step(state, ids)
         return next_logits(self.output, self.readout(h)), state
 
-    def _decode(self, batch: Batch, need_trace: bool = False, head_mask: HeadMask | None = None) -> Decoded:
+    def _decode(self, batch: Batch, need_trace: bool = False, intervention: Intervention | None = None) -> Decoded:
         if batch.src.shape[1] == 0:
-            return self.decoder(batch.tgt_in, None, need_trace, head_mask)
+            return self.decoder(batch.tgt_in, None, need_trace, intervention)
         stack = self._stack()
         source, n_padding = pad_left(batch.src)
         ids = torch.cat([source, batch.tgt_in], dim=1)
         x = stack.embedding(ids, n_padding=n_padding)
-        return stack.decode(x, None, padding_mask(n_padding, ids.shape[1]), need_trace, head_mask)
+        return stack.decode(x, None, padding_mask(n_padding, ids.shape[1]), need_trace, intervention)
 
     def _stack(self) -> StackDecoder:
         if not self.can_concatenate or not isinstance(self.decoder, StackDecoder):

@@ -20,7 +20,7 @@ from regard.models.factory import (
     make_output_layer,
     next_logits,
 )
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.protocols import AttentionModule, AttentionTraces, DecoderState
 from regard.models.sizes import LayerCount
 from regard.models.stack import StackConfig, StackDecoder, StackState
@@ -93,10 +93,10 @@ class EncoderDecoder(nn.Module):
     def can_hide_tokens(self) -> bool:
         return self.encoder.can_hide_tokens
 
-    def forward(self, batch: Batch, head_mask: HeadMask | None = None) -> Tensor:
+    def forward(self, batch: Batch, intervention: Intervention | None = None) -> Tensor:
         """Teacher forcing: logits [B, T, V] of each next target token"""
-        memory = self.encoder(batch.src, head_mask=head_mask)
-        return self.output(self.readout(self.decoder(batch.tgt_in, memory, head_mask=head_mask).hidden))
+        memory = self.encoder(batch.src, intervention=intervention)
+        return self.output(self.readout(self.decoder(batch.tgt_in, memory, intervention=intervention).hidden))
 
     def embed(self, src: Tensor) -> Tensor:
         """Encode each source as one vector [B, D], the encoder's summary."""
@@ -105,15 +105,15 @@ class EncoderDecoder(nn.Module):
     def layers_to_compile(self) -> list[nn.Module]:
         return layers_to_compile(self.encoder, self.decoder)
 
-    def forward_traced(self, batch: Batch, head_mask: HeadMask | None = None) -> tuple[Tensor, AttentionTraces]:
+    def forward_traced(self, batch: Batch, intervention: Intervention | None = None) -> tuple[Tensor, AttentionTraces]:
         """Like `forward`, but by the unfused form of attention; returns the traces of all layers too."""
-        memory = self.encoder(batch.src, True, head_mask)
-        decoded = self.decoder(batch.tgt_in, memory, True, head_mask)
+        memory = self.encoder(batch.src, True, intervention)
+        decoded = self.decoder(batch.tgt_in, memory, True, intervention)
         traces = AttentionTraces(memory.traces, decoded.self_traces, decoded.cross_traces)
         return self.output(self.readout(decoded.hidden)), traces
 
-    def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
-        return self.forward_traced(batch, head_mask)[1]
+    def trace_attention(self, batch: Batch, intervention: Intervention | None = None) -> AttentionTraces:
+        return self.forward_traced(batch, intervention)[1]
 
     def attention_modules(self, kind: str) -> list[AttentionModule]:
         """Attention of kind "encoder", "decoder" or "cross", one module per layer; empty if there is none"""
@@ -123,9 +123,9 @@ class EncoderDecoder(nn.Module):
         """[B]: most tokens that each target can have (BOS takes one position); None: no limit"""
         return None if self.max_len is None else torch.full_like(batch.lengths, self.max_len - 1)
 
-    def start(self, batch: Batch, head_mask: HeadMask | None = None) -> DecoderState:
+    def start(self, batch: Batch, intervention: Intervention | None = None) -> DecoderState:
         """Encode the sources and return the decoder state before the first target token."""
-        return self.decoder.start(self.encoder(batch.src, head_mask=head_mask), batch.size, head_mask)
+        return self.decoder.start(self.encoder(batch.src, intervention=intervention), batch.size, intervention)
 
     def step(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
         """Read one token per row, ids [R] → log-probabilities of the next token [R, V]"""

@@ -14,7 +14,7 @@ from regard.models.factory import (
     make_embedding_table,
     make_encoder,
 )
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.protocols import AttentionModule, AttentionTraces, Memory
 from regard.models.stack import StackConfig
 from regard.nn.attention import AttentionTrace
@@ -73,9 +73,9 @@ class EncoderOnly(nn.Module):
     def can_hide_tokens(self) -> bool:
         return self.encoder.can_hide_tokens
 
-    def forward(self, batch: Batch, head_mask: HeadMask | None = None) -> Tensor:
+    def forward(self, batch: Batch, intervention: Intervention | None = None) -> Tensor:
         """Logits [B, S, V] of the token at each position, or [B, 1, labels]"""
-        memory = self.encoder(batch.src, head_mask=head_mask)
+        memory = self.encoder(batch.src, intervention=intervention)
         if self.predicts_label:
             return self.output(self.dropout(self._summary(memory)))[:, None]
         return self.output(memory.values if self.transform is None else self.transform(memory.values))
@@ -87,8 +87,8 @@ class EncoderOnly(nn.Module):
     def layers_to_compile(self) -> list[nn.Module]:
         return layers_to_compile(self.encoder)
 
-    def trace_attention(self, batch: Batch, head_mask: HeadMask | None = None) -> AttentionTraces:
-        memory = self.encoder(batch.src, True, head_mask)
+    def trace_attention(self, batch: Batch, intervention: Intervention | None = None) -> AttentionTraces:
+        memory = self.encoder(batch.src, True, intervention)
         pooled = [] if self.pooling is None else [self.pooling(memory.values, memory.mask)]
         return AttentionTraces(memory.traces, [], [AttentionTrace(*(t[:, None] for t in trace)) for trace in pooled])
 

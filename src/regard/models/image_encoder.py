@@ -7,7 +7,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.protocols import AttentionModule, Memory
 from regard.models.sizes import HeadCount, LayerCount, Width
 from regard.models.stack import StackConfig, StackEncoder
@@ -59,10 +59,10 @@ class ImageEncoder(nn.Module):
         self.size = config.size
         self.regions = config.regions
 
-    def forward(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
+    def forward(self, src: Tensor, need_trace: bool = False, intervention: Intervention | None = None) -> Memory:
         x = self.stem(src).flatten(2).transpose(1, 2) + self.positions
         mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        return self.stack.encode(self.dropout(x), mask, need_trace, head_mask)
+        return self.stack.encode(self.dropout(x), mask, need_trace, intervention)
 
     def attention_modules(self) -> list[AttentionModule]:
         return self.stack.attention_modules()

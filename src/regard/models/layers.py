@@ -5,6 +5,7 @@ from typing import Generic, NamedTuple
 from torch import Tensor, nn
 
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention
+from regard.nn.changes import NO_CHANGE, LayerChange
 from regard.nn.feedforward import make_feed_forward
 from regard.nn.kv_cache import KeyValue, Places
 from regard.nn.mixers import CausalMixer, Mixer, MixerStateT
@@ -41,17 +42,17 @@ class EncoderLayer(nn.Module):
         self.feedforward_residual = config.residual()
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None, need_trace: bool = False, change: LayerChange = NO_CHANGE
     ) -> tuple[Tensor, AttentionTrace | None]:
         """x [B, S, D], mask [B, 1, 1, S] → [B, S, D] and, if requested, the trace of the mixer"""
         trace = None
         if self.mixer is not None and self.mixer_residual is not None:
             x, h = self.mixer_residual.fork(x)
-            y, trace = self.mixer(h, mask, need_trace, head_mask)
+            y, trace = self.mixer(h, mask, need_trace, change.mixer)
             x, h = self.mixer_residual.join(x, y, self.feedforward_residual)
         else:
             x, h = self.feedforward_residual.fork(x)
-        return self.feedforward_residual.after(x, self.feedforward(h)), trace
+        return change.after(self.feedforward_residual.after(x, self.feedforward(h))), trace
 
 
 class Source(NamedTuple):
@@ -59,13 +60,6 @@ class Source(NamedTuple):
 
     keys_values: KeyValue
     mask: Tensor
-
-
-class HeadMasks(NamedTuple):
-    """Head masks [H] of one decoder layer; None: all heads are on"""
-
-    mixer: Tensor | None = None
-    cross: Tensor | None = None
 
 
 class DecoderLayer(nn.Module, Generic[MixerStateT]):
@@ -90,12 +84,12 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
         source: Source | None = None,
         mask: Tensor | None = None,
         need_trace: bool = False,
-        head_masks: HeadMasks = HeadMasks(),
+        change: LayerChange = NO_CHANGE,
     ) -> tuple[Tensor, AttentionTrace | None, AttentionTrace | None]:
         """Process a whole target x [B, T, D] → [B, T, D] and, if requested, the traces of mixer and cross-attention"""
         x, h = self.mixer_residual.fork(x)
-        y, self_trace = self.mixer(h, mask, need_trace, head_masks.mixer)
-        x, cross_trace = self._after_mixer(x, y, source, need_trace, head_masks.cross)
+        y, self_trace = self.mixer(h, mask, need_trace, change.mixer)
+        x, cross_trace = self._after_mixer(x, y, source, need_trace, change)
         return x, self_trace, cross_trace
 
     def step(
@@ -104,11 +98,11 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
         past: MixerStateT,
         source: Source | None,
         places: Places,
-        head_masks: HeadMasks = HeadMasks(),
+        change: LayerChange = NO_CHANGE,
     ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [R, 1, D], given the mixer's state of earlier tokens"""
-        y, past = self.mixer.step(self.mixer_residual.before(x), past, places, head_masks.mixer)
-        return self._after_mixer(x, y, source, False, head_masks.cross, steps=True)[0], past
+        y, past = self.mixer.step(self.mixer_residual.before(x), past, places, change.mixer)
+        return self._after_mixer(x, y, source, False, change, steps=True)[0], past
 
     def _after_mixer(
         self,
@@ -116,7 +110,7 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
         y: Tensor,
         source: Source | None,
         need_trace: bool,
-        head_mask: Tensor | None,
+        change: LayerChange,
         steps: bool = False,
     ) -> tuple[Tensor, AttentionTrace | None]:
         """Process x and the mixer's output y, which is not added to it yet; `steps`: x is the next token only."""
@@ -124,9 +118,9 @@ class DecoderLayer(nn.Module, Generic[MixerStateT]):
         if self.cross is not None and self.cross_residual is not None and source is not None:
             x, h = residual.join(x, y, self.cross_residual)
             if steps:
-                y = self.cross.attend_source(h, source.keys_values, source.mask, head_mask)
+                y = self.cross.attend_source(h, source.keys_values, source.mask, change.cross)
             else:
-                y, trace = self.cross(h, source.keys_values, source.mask, need_trace=need_trace, head_mask=head_mask)
+                y, trace = self.cross(h, source.keys_values, source.mask, need_trace=need_trace, change=change.cross)
             residual = self.cross_residual
         x, h = residual.join(x, y, self.feedforward_residual)
-        return self.feedforward_residual.after(x, self.feedforward(h)), trace
+        return change.after(self.feedforward_residual.after(x, self.feedforward(h))), trace

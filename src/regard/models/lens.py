@@ -14,7 +14,7 @@ from regard.data.batch import Batch
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.stack import masked_mean
 from regard.models.stages.calls import ModuleCalls, weight_sharing_copy
 from regard.models.stages.residual_stream import inner_stack, residual_stream
@@ -41,7 +41,7 @@ class LensRow:
 
 @torch.inference_mode()
 def lens_rows(
-    model: Model, batch: Batch, tokens: Tensor, k: int = 5, head_mask: HeadMask | None = None
+    model: Model, batch: Batch, tokens: Tensor, k: int = 5, intervention: Intervention | None = None
 ) -> list[LensRow]:
     """Return the rows of the lens for a batch of one, in the order of the computation; the last is the prediction.
 
@@ -51,7 +51,7 @@ def lens_rows(
     name = "encoder" if isinstance(copied, EncoderOnly) else "decoder"
     stack = inner_stack(getattr(copied, name))
     calls = ModuleCalls([] if stack is None else [stack])
-    logits = copied(batch, head_mask)[0]
+    logits = copied(batch, intervention)[0]
     calls.stop()
     if stack is None:
         return [_row(OUTPUT_ROW, logits, tokens, k)]

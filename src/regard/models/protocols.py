@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.nn.attention import AttentionTrace
 
 
@@ -71,7 +71,7 @@ class Encoder(Protocol):
     can_hide_tokens: bool
     """Whether single source tokens can be masked: attention can leave a token out, a recurrence cannot"""
 
-    def __call__(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory: ...
+    def __call__(self, src: Tensor, need_trace: bool = False, intervention: Intervention | None = None) -> Memory: ...
 
     def attention_modules(self) -> list[AttentionModule]:
         """Self-attention, one module per layer; empty if the encoder has none."""
@@ -99,10 +99,10 @@ class Decoder(Protocol[DecoderStateT]):
     """Longest encoded source that cross-attention can process; None: no limit"""
 
     def __call__(
-        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
+        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, intervention: Intervention | None = None
     ) -> Decoded: ...
 
-    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> DecoderStateT:
+    def start(self, memory: Memory | None, rows: int, intervention: Intervention | None = None) -> DecoderStateT:
         """Return the state before the first token, one row per sentence."""
         ...
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.models.sizes import LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, attend_traced
@@ -96,13 +96,15 @@ class RnnEncoder(nn.Module):
         self.bidirectional = config.bidirectional
         self.d_model = config.d_model
 
-    def forward(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
+    def forward(self, src: Tensor, need_trace: bool = False, intervention: Intervention | None = None) -> Memory:
         """src [B, S] ids. The summary is the last state, with two directions the last state of each."""
         mask = src != PAD
         lengths = mask.sum(1)
         x = self.dropout(self.tokens(src))
-        for layer in self.layers:
+        for i, layer in enumerate(self.layers):
             x = self.dropout(layer(x, lengths))
+            if intervention and (replacement := intervention.output_of("encoder", i, 0, x.shape[1])):
+                x = replacement(x)
         x = x.masked_fill(~mask[..., None], 0.0)
         if not self.bidirectional:
             return Memory(x, mask, last_token(x, lengths))
@@ -165,12 +167,13 @@ class RnnState:
     """None: the decoder has no attention"""
     positions: Tensor
     """[R]: tokens that each hypothesis has read"""
+    intervention: Intervention | None = None
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "RnnState":
         memory = self.memory
         if memory is not None and (sentences is None or len(sentences) < len(memory.mask)):
             memory = memory.select(rows if sentences is None else sentences)
-        return RnnState(self.rnn.select(rows), memory, self.positions[rows])
+        return RnnState(self.rnn.select(rows), memory, self.positions[rows], self.intervention)
 
     def with_room(self, n_tokens: int) -> "RnnState":
         """Return the state itself: its shapes stay the same from step to step anyway."""
@@ -204,7 +207,7 @@ class RnnDecoder(nn.Module):
             self.d_out = d + d_memory
 
     def forward(
-        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
+        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, intervention: Intervention | None = None
     ) -> Decoded:
         """ids [B, T] → [B, T, d_out] and, if requested, the trace of attention, as one layer with one head"""
         x, state = self.dropout(self.tokens(ids)), self.start(memory, len(ids)).rnn
@@ -214,16 +217,17 @@ class RnnDecoder(nn.Module):
         else:
             hidden, trace = self._context_to_input_all(x, state, memory)
         cross = [AttentionTrace(*(t[:, None] for t in trace))] if need_trace and trace is not None else []
-        return Decoded(self.dropout(hidden), [], cross)
+        return Decoded(self.dropout(self._changed(hidden, intervention, 0)), [], cross)
 
-    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> RnnState:
+    def start(self, memory: Memory | None, rows: int, intervention: Intervention | None = None) -> RnnState:
         d, n = self.config.d_model, self.config.n_layers
         if memory is None or self.initial_state is None:
             h = self.tokens.weight.new_zeros(rows, n, d)
         else:
             h = self.initial_state(memory.summary).tanh().unflatten(-1, (n, d))
         positions = torch.zeros(rows, dtype=torch.int64, device=h.device)
-        return RnnState(self.rnn.initial_state(h), None if self.attention is None else memory, positions)
+        memory = None if self.attention is None else memory
+        return RnnState(self.rnn.initial_state(h), memory, positions, intervention)
 
     def step(self, state: RnnState, ids: Tensor) -> tuple[Tensor, RnnState]:
         x, memory = self.tokens(ids[:, None]), state.memory
@@ -231,7 +235,9 @@ class RnnDecoder(nn.Module):
             h, after, _ = self._context_to_output(x, state.rnn, memory, state.positions)
         else:
             h, after, _ = self._context_to_input(x, state.rnn, memory, state.positions)
-        return h[:, -1], RnnState(after, memory, state.positions + 1)
+        if state.intervention is not None:
+            h = self._changed(h, state.intervention, int(state.positions[0]))
+        return h[:, -1], RnnState(after, memory, state.positions + 1, state.intervention)
 
     def read(self, state: RnnState, ids: Tensor) -> RnnState:
         for t in range(ids.shape[1]):
@@ -244,6 +250,13 @@ class RnnDecoder(nn.Module):
     def state_size(self, n_tokens: int) -> int:
         """Numbers that the state holds per hypothesis, for any number of tokens; the source is not counted."""
         return self.config.n_layers * self.config.d_model * (2 if self.config.cell == "lstm" else 1)
+
+    def _changed(self, hidden: Tensor, intervention: Intervention | None, start: int) -> Tensor:
+        """Replace what the decoder hands over [R, n, d_out] at n positions from `start`."""
+        if intervention is None:
+            return hidden
+        replacement = intervention.output_of("decoder", self.config.n_layers - 1, start, hidden.shape[1])
+        return hidden if replacement is None else replacement(hidden)
 
     def _context_to_output(
         self, x: Tensor, state: RecurrentState, memory: Memory | None, start: Tensor | int = 0

@@ -4,16 +4,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Literal, Self, cast
 
-import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.config import Config
-from regard.models.head_mask import HeadMask
-from regard.models.layers import DecoderLayer, EncoderLayer, HeadMasks, LayerConfig, Source
+from regard.models.intervention import Intervention
+from regard.models.layers import DecoderLayer, EncoderLayer, LayerConfig, Source
 from regard.models.protocols import AttentionModule, Decoded, Memory
 from regard.models.sizes import HeadCount, LayerCount, SequenceLength, Width
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, SelfAttention
+from regard.nn.changes import NO_CHANGE, LayerChange
 from regard.nn.embedding import Add, Concatenate, Embedding
 from regard.nn.kernels.switch import triton_is_installed, use_fused_kernels
 from regard.nn.kv_cache import MAX_SHARED, CacheIndex, KvCache
@@ -177,16 +177,18 @@ class StackEncoder(nn.Module):
         self.max_len = config.max_positions
         self.can_hide_tokens = config.can_hide_tokens
 
-    def forward(self, src: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
+    def forward(self, src: Tensor, need_trace: bool = False, intervention: Intervention | None = None) -> Memory:
         """src [B, S] ids"""
         assert self.embedding is not None
-        return self.encode(self.embedding(src), src != PAD, need_trace, head_mask)
+        return self.encode(self.embedding(src), src != PAD, need_trace, intervention)
 
-    def encode(self, x: Tensor, mask: Tensor, need_trace: bool = False, head_mask: HeadMask | None = None) -> Memory:
+    def encode(
+        self, x: Tensor, mask: Tensor, need_trace: bool = False, intervention: Intervention | None = None
+    ) -> Memory:
         """Encode embedded tokens x [B, S, D] with mask [B, S]."""
         traces: list[AttentionTrace | None] = []
-        for layer, heads in zip(self.layers, self._head_masks(head_mask, x.device), strict=True):
-            x, trace = layer(x, mask[:, None, None, :], need_trace, heads)
+        for layer, change in zip(self.layers, self._changes(intervention, x), strict=True):
+            x, trace = layer(x, mask[:, None, None, :], need_trace, change)
             traces.append(trace)
         x = self.norm(x)
         return Memory(x, mask, masked_mean(x, mask), _without_none(traces))
@@ -194,11 +196,12 @@ class StackEncoder(nn.Module):
     def attention_modules(self) -> list[AttentionModule]:
         return [layer.mixer for layer in self.layers if isinstance(layer.mixer, MultiHeadAttention)]
 
-    def _head_masks(self, head_mask: HeadMask | None, device: torch.device) -> list[Tensor | None]:
+    def _changes(self, intervention: Intervention | None, x: Tensor) -> list[LayerChange]:
+        if intervention is None:
+            return [NO_CHANGE] * len(self.layers)
         modules = self.attention_modules()
-        if head_mask is None or not modules:
-            return [None] * len(self.layers)
-        return [head_mask.layer("encoder", i, module.n_heads, device) for i, module in enumerate(modules)]
+        n_heads = [module.n_heads for module in modules] if modules else [None] * len(self.layers)
+        return [intervention.encoder_layer(i, n, x.shape[1], x.device) for i, n in enumerate(n_heads)]
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ class StackState:
     sources: tuple[Source, ...]
     """The source as each layer sees it, one row per sentence; empty without cross-attention"""
     index: CacheIndex
-    head_masks: tuple[HeadMasks, ...] = ()
+    intervention: Intervention | None = None
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> "StackState":
         caches = [layer for layer in self.layers if isinstance(layer, KvCache)]
@@ -217,7 +220,7 @@ class StackState:
         remaining = iter(selected)
         layers = tuple(next(remaining) if isinstance(layer, KvCache) else layer.select(rows) for layer in self.layers)
         sources = tuple(_select_source(source, rows, sentences) for source in self.sources)
-        return StackState(layers, sources, index, self.head_masks)
+        return StackState(layers, sources, index, self.intervention)
 
     def with_room(self, n_tokens: int) -> "StackState":
         """Return the state with room for so many tokens, more or fewer; its shapes then stay the same."""
@@ -257,9 +260,9 @@ class StackDecoder(nn.Module):
         """Whether several tokens can be read in one pass"""
 
     def forward(
-        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, head_mask: HeadMask | None = None
+        self, ids: Tensor, memory: Memory | None, need_trace: bool = False, intervention: Intervention | None = None
     ) -> Decoded:
-        return self.decode(self.embedding(ids), memory, None, need_trace, head_mask)
+        return self.decode(self.embedding(ids), memory, None, need_trace, intervention)
 
     def decode(
         self,
@@ -267,24 +270,24 @@ class StackDecoder(nn.Module):
         memory: Memory | None,
         mask: Tensor | None,
         need_trace: bool = False,
-        head_mask: HeadMask | None = None,
+        intervention: Intervention | None = None,
     ) -> Decoded:
         """Decode embedded tokens x [B, T, D]. `mask` hides some of x's own positions, besides the causal mask."""
         self_traces: list[AttentionTrace | None] = []
         cross_traces: list[AttentionTrace | None] = []
-        masks = self._head_masks(head_mask, x.device)
-        for layer, source, heads in zip(self.layers, self._sources(memory), masks, strict=True):
-            x, self_trace, cross_trace = layer(x, source, mask, need_trace, heads)
+        changes = self._changes(intervention, 0, x)
+        for layer, source, change in zip(self.layers, self._sources(memory), changes, strict=True):
+            x, self_trace, cross_trace = layer(x, source, mask, need_trace, change)
             self_traces.append(self_trace)
             cross_traces.append(cross_trace)
         return Decoded(self.norm(x), _without_none(self_traces), _without_none(cross_traces))
 
-    def start(self, memory: Memory | None, rows: int, head_mask: HeadMask | None = None) -> StackState:
+    def start(self, memory: Memory | None, rows: int, intervention: Intervention | None = None) -> StackState:
         like = self.embedding.tokens.weight
         layers = tuple(layer.mixer.start(rows, like) for layer in self._layers())
         sources = tuple(self._as_added(source) for source in self._sources(memory) if source is not None)
         index = CacheIndex.start(rows, like.device, MAX_SHARED if self.fused else 1, self.max_len)
-        return StackState(layers, sources, index, tuple(self._head_masks(head_mask, like.device)))
+        return StackState(layers, sources, index, intervention)
 
     def step(self, state: StackState, ids: Tensor) -> tuple[Tensor, StackState]:
         x, state = self.read_vectors(state, ids[:, None])
@@ -304,10 +307,12 @@ class StackDecoder(nn.Module):
         places, index = state.index.read(ids.shape[1], lengths)
         x = self.embedding.at(ids, places.positions, places.length)
         states = []
+        start = 0 if state.intervention is None else int(places.positions.flatten()[0])
+        changes = self._changes(state.intervention, start, x)
         with use_fused_kernels(x.device) if x.is_cuda and triton_is_installed() else nullcontext():
             for i, layer in enumerate(self._layers()):
                 source = state.sources[i] if state.sources else None
-                x, past = layer.step(x, state.layers[i], source, places, state.head_masks[i])
+                x, past = layer.step(x, state.layers[i], source, places, changes[i])
                 states.append(past)
         return self.norm(x), replace(state, layers=tuple(states), index=index)
 
@@ -332,14 +337,14 @@ class StackDecoder(nn.Module):
         keys_values = [layer.source_keys_values(memory.values) for layer in self._layers()]
         return [None if kv is None else Source(kv, memory.may_attend) for kv in keys_values]
 
-    def _head_masks(self, head_mask: HeadMask | None, device: torch.device) -> list[HeadMasks]:
-        if head_mask is None:
-            return [HeadMasks()] * len(self.layers)
-        sides = {kind: self.attention_modules(kind) for kind in ("decoder", "cross")}
-        return [
-            HeadMasks(*(head_mask.layer(kind, i, m[i].n_heads, device) if m else None for kind, m in sides.items()))
-            for i in range(len(self.layers))
-        ]
+    def _changes(self, intervention: Intervention | None, start: int, x: Tensor) -> list[LayerChange]:
+        """Return the changes of all layers for tokens x [R, n, D] from position `start`."""
+        if intervention is None:
+            return [NO_CHANGE] * len(self.layers)
+        modules = {kind: self.attention_modules(kind) for kind in ("decoder", "cross")}
+        n_heads = {kind: of_kind[0].n_heads for kind, of_kind in modules.items() if of_kind}
+        layers = range(len(self.layers))
+        return [intervention.decoder_layer(i, n_heads, start, x.shape[1], x.device) for i in layers]
 
     def _layers(self) -> "list[DecoderLayer[MixerState]]":
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]

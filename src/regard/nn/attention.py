@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.nn.changes import HeadChange
 from regard.nn.columns import split_columns
 from regard.nn.kernels.switch import fused_kernels, is_half, triton_is_installed
 from regard.nn.kv_cache import HeadShape, KeyValue, KvCache, Places
@@ -193,13 +194,13 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         need_trace: bool = False,
-        head_mask: Tensor | None = None,
+        change: HeadChange | None = None,
     ) -> tuple[Tensor, AttentionTrace | None]:
         """Attend from x [B, Tq, D] to `memory` → output [B, Tq, D] and, with `need_trace`, the trace [B, H, …].
 
-        head_mask [H]: 0 switches a head off, 1 keeps it.
+        `change` switches heads off or replaces their outputs.
         """
-        return self.attend_heads(self.queries(x), memory, mask, causal, need_trace, head_mask)
+        return self.attend_heads(self.queries(x), memory, mask, causal, need_trace, change)
 
     def attend_heads(
         self,
@@ -208,7 +209,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None,
         causal: bool,
         need_trace: bool,
-        head_mask: Tensor | None = None,
+        change: HeadChange | None = None,
         bias: Tensor | None = None,
     ) -> tuple[Tensor, AttentionTrace | None]:
         """Attend with queries [B, H, Tq, K]. Uses the fused kernel unless a trace or another score is needed."""
@@ -217,16 +218,16 @@ class MultiHeadAttention(nn.Module):
             dropout = self.dropout if self.training else 0.0
             # Under autocast keys are in half precision but the bias is not.
             heads = attend_fused(q, k, v, mask, causal, bias if bias is None else bias.to(q.dtype), dropout)
-            return self.join_heads(heads, head_mask), None
+            return self.join_heads(heads, change), None
         if causal:
             mask = _combine_masks(mask, causal_mask(q.shape[-2], k.shape[-2], q.device))
         if self.n_kv_heads != self.n_heads:
             k, v = (t.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for t in (k, v))
         trace = attend_traced(q, k, v, self.score, mask, self.normalise, bias)
         heads = F.dropout(trace.weights, self.dropout, self.training) @ v
-        return self.join_heads(heads, head_mask), trace
+        return self.join_heads(heads, change), trace
 
-    def attend_source(self, x: Tensor, memory: KeyValue, mask: Tensor, head_mask: Tensor | None = None) -> Tensor:
+    def attend_source(self, x: Tensor, memory: KeyValue, mask: Tensor, change: HeadChange | None = None) -> Tensor:
         """Attend from the newest tokens of hypotheses x [R, 1, D] to the sources of their N sentences → [R, 1, D]
 
         The hypotheses of a sentence become queries of one source.
@@ -235,8 +236,8 @@ class MultiHeadAttention(nn.Module):
             from regard.nn.kernels.cached_attention import attend_source
 
             heads = attend_source(self.query(x), *memory, mask, self.shape)
-            return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), head_mask)
-        y, _ = self(x.reshape(mask.shape[0], -1, x.shape[-1]), memory, mask, head_mask=head_mask)
+            return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), change)
+        y, _ = self(x.reshape(mask.shape[0], -1, x.shape[-1]), memory, mask, change=change)
         return y.view_as(x)
 
     @property
@@ -248,10 +249,10 @@ class MultiHeadAttention(nn.Module):
         single = x.is_cuda and x.shape[1] == 1 and not torch.is_grad_enabled()
         return single and self.fused and triton_is_installed()
 
-    def join_heads(self, heads: Tensor, head_mask: Tensor | None = None) -> Tensor:
-        """Concatenate the heads [B, H, T, V], zeroing those that are switched off, and multiply by W_O."""
-        if head_mask is not None:
-            heads = heads * head_mask[:, None, None].to(heads.dtype)
+    def join_heads(self, heads: Tensor, change: HeadChange | None = None) -> Tensor:
+        """Concatenate the heads [B, H, T, V], after a change of them, and multiply by W_O."""
+        if change is not None:
+            heads = change(heads)
         return self.out(heads.transpose(1, 2).flatten(2))
 
 
@@ -268,14 +269,14 @@ class SelfAttention(MultiHeadAttention):
         """Queries, keys and values in one product, in copies of a model for decoding"""
 
     def forward(  # type: ignore[override]  # keys and values are computed from x
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, change: HeadChange | None = None
     ) -> tuple[Tensor, AttentionTrace | None]:
         """x [B, T, D] → output [B, T, D] and, with `need_trace`, the trace of all heads"""
         q, k, v = self._project(x)
         bias = None
         if self.positions == "alibi":
             bias = alibi(self.n_heads, distances(x.shape[1], x.shape[1], x.device), q.dtype)
-        return self.attend_heads(q, KeyValue(k, v), mask, self.causal, need_trace, head_mask, bias)
+        return self.attend_heads(q, KeyValue(k, v), mask, self.causal, need_trace, change, bias)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project x to queries, keys and values, and rotate queries and keys if positions are rotary."""
@@ -318,7 +319,9 @@ class SelfAttention(MultiHeadAttention):
         """Return an empty key-value cache."""
         return KvCache(like.new_empty(rows, 0, 1, self.key_value.out_features))
 
-    def step(self, x: Tensor, past: KvCache, places: Places, head_mask: Tensor | None = None) -> tuple[Tensor, KvCache]:
+    def step(
+        self, x: Tensor, past: KvCache, places: Places, change: HeadChange | None = None
+    ) -> tuple[Tensor, KvCache]:
         """Process the next tokens x [R, n, D] → their outputs [R, n, D] and the cache, to which theirs are added"""
         if self.joint is None:
             q, new = self.query(x), self.key_value(x)
@@ -331,14 +334,14 @@ class SelfAttention(MultiHeadAttention):
 
             cache = past if past.room == places.room else past.with_room(places.room)
             heads = attend_cached(q, new, cache.entries, places.ancestors, places.positions, places.length, self.shape)
-            return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), head_mask), cache
+            return self.join_heads(heads.unflatten(-1, (self.n_heads, -1)).transpose(1, 2), change), cache
         cache = past.write(places, new)
         k, v = places.attended(cache).split([self.n_kv_heads * width for width in self.widths], dim=-1)
         memory = KeyValue(_split_heads(k, self.n_kv_heads), _split_heads(v, self.n_kv_heads))
         queries = _split_heads(q.reshape(k.shape[0], -1, q.shape[-1]), self.n_heads)
         mask = places.added_mask.to(q.dtype) if self.fused else places.mask
         bias = alibi(self.n_heads, places.distances, q.dtype) if self.positions == "alibi" else None
-        y, _ = self.attend_heads(queries, memory, mask, False, False, head_mask, bias)
+        y, _ = self.attend_heads(queries, memory, mask, False, False, change, bias)
         return y.reshape(x.shape), cache
 
     def state_size(self, n_tokens: int) -> int:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import AttentionTrace, Heads, MultiHeadAttention, attend_traced
+from regard.nn.changes import HeadChange
 from regard.nn.kv_cache import Places
 from regard.nn.linear_attention import (
     FEATURE_MAPS,
@@ -38,9 +39,9 @@ class Mixer(Protocol):
     """Mixes a whole sequence at once."""
 
     def __call__(
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, change: HeadChange | None = None
     ) -> Mixed:
-        """x [B, T, D], mask [B, 1, Tq or 1, T], head_mask [H] → y [B, T, D] and, if it is attention, its trace"""
+        """x [B, T, D], mask [B, 1, Tq or 1, T] → y [B, T, D] and, if it is attention, its trace"""
         ...
 
 
@@ -52,7 +53,7 @@ class CausalMixer(Mixer, Protocol[MixerStateT]):
         ...
 
     def step(
-        self, x: Tensor, state: MixerStateT, places: Places, head_mask: Tensor | None = None
+        self, x: Tensor, state: MixerStateT, places: Places, change: HeadChange | None = None
     ) -> tuple[Tensor, MixerStateT]:
         """Process the next token x [B, 1, D] → y [B, 1, D] and the state after it"""
         ...
@@ -77,27 +78,27 @@ class LinearAttention(MultiHeadAttention):
         self.normalise = "sum" if self.divide_by_sum else "none"
 
     def forward(  # type: ignore[override]  # keys and values are computed from x
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, change: HeadChange | None = None
     ) -> Mixed:
         q, k, v = self._features(x)
         if need_trace:
             mask = causal_mask(q.shape[-2], k.shape[-2], q.device) if self.causal else mask
             weights = linear_weights(q, k, self.divide_by_sum, mask)
             trace = attend_traced(q, k, v, "dot", mask, "none")._replace(weights=weights)
-            return self.join_heads(trace.output, head_mask), trace
+            return self.join_heads(trace.output, change), trace
         if self.causal:
-            return self.join_heads(causal_linear_attention(q, k, v, self.divide_by_sum), head_mask), None
-        return self.join_heads(linear_attention(q, k, v, self.divide_by_sum, mask), head_mask), None
+            return self.join_heads(causal_linear_attention(q, k, v, self.divide_by_sum), change), None
+        return self.join_heads(linear_attention(q, k, v, self.divide_by_sum, mask), change), None
 
     def start(self, rows: int, like: Tensor) -> LinearState:
         return empty_state(rows, self.n_heads, *self.widths, like)
 
     def step(
-        self, x: Tensor, state: LinearState, places: Places | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: LinearState, places: Places | None = None, change: HeadChange | None = None
     ) -> tuple[Tensor, LinearState]:
         q, k, v = self._features(x)
         state = add_to_state(state, k, v)
-        return self.join_heads(read_state(state, q, self.divide_by_sum), head_mask), state
+        return self.join_heads(read_state(state, q, self.divide_by_sum), change), state
 
     def state_size(self, n_tokens: int) -> int:
         d_k, d_v = self.widths
@@ -117,7 +118,7 @@ class StateSpace(nn.Module):
         self.left_to_right = SelectiveStateSpace(d_model, d_state)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, change: HeadChange | None = None
     ) -> Mixed:
         return self.left_to_right(x), None
 
@@ -125,7 +126,7 @@ class StateSpace(nn.Module):
         return self.left_to_right.start(rows, like)
 
     def step(
-        self, x: Tensor, state: SsmState, places: Places | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: SsmState, places: Places | None = None, change: HeadChange | None = None
     ) -> tuple[Tensor, SsmState]:
         return self.left_to_right.step(x, state)
 
@@ -142,7 +143,7 @@ class BidirectionalStateSpace(nn.Module):
         self.right_to_left = SelectiveStateSpace(d_model, d_state)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, change: HeadChange | None = None
     ) -> Mixed:
         lengths = torch.full((len(x),), x.shape[1], device=x.device) if mask is None else mask[:, 0, 0].sum(-1)
         backward = self.right_to_left(reverse_within_length(x, lengths))
@@ -167,7 +168,7 @@ class Window(nn.Module):
         self.join = nn.Linear(window * d_model, d_model)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, head_mask: Tensor | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_trace: bool = False, change: HeadChange | None = None
     ) -> Mixed:
         return self._slide(torch.cat([self.start(len(x), x).inputs, x], dim=1)), None
 
@@ -175,7 +176,7 @@ class Window(nn.Module):
         return WindowState(like.new_zeros(rows, self.window - 1, like.shape[-1]))
 
     def step(
-        self, x: Tensor, state: WindowState, places: Places | None = None, head_mask: Tensor | None = None
+        self, x: Tensor, state: WindowState, places: Places | None = None, change: HeadChange | None = None
     ) -> tuple[Tensor, WindowState]:
         inputs = torch.cat([state.inputs, x], dim=1)
         return self._slide(inputs), WindowState(inputs[:, x.shape[1] :])

@@ -3,23 +3,26 @@
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, cast
 
 import torch
-from torch import Tensor
 
-from regard.data.batch import Batch
 from regard.data.images import ImageArray
 from regard.errors import UserError
 from regard.models import GenerativeModel, Model
 from regard.models.encoder_only import EncoderOnly
-from regard.models.head_mask import HeadMask
 from regard.models.inference import inference_copy
+from regard.models.intervention import ChangedModel, HeadIndex, Intervention
+from regard.models.lens import lens_rows
+from regard.models.patch import combine, patch_from
 from regard.models.protocols import AttentionTraces
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.pipelines.arguments import check_text
+from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.pipelines.length_limit import LengthLimit
+from regard.pipelines.lens import LogitLens
+from regard.pipelines.predictions import token_log_probs
+from regard.pipelines.what_if import Patch, WhatIf
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis
@@ -31,33 +34,6 @@ from regard.threads import limit_threads
 if hasattr(os, "register_at_fork"):
     # A forked child would wait for ever for OpenMP threads that only its parent has; with one thread it needs none.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
-
-Input = str | Path | ImageArray
-"""A text or, for a captioner, an image file or an image as an array"""
-
-
-@dataclass(frozen=True)
-class EncodedInput:
-    """An input as the model reads it."""
-
-    src: Tensor
-    """[1, S] ids ending in EOS, [1, 3, H, W] pixels, or [1, 0] for a language model"""
-    src_ids: tuple[int, ...] = ()
-    """Source ids without EOS"""
-    src_tokens: tuple[str, ...] = ()
-    """What the positions of the source are: tokens and EOS, or regions of an image"""
-    prefix: tuple[int, ...] = ()
-    """Ids that the output starts with: the prompt of a language model"""
-
-    def batch(self, target: Sequence[int] = ()) -> Batch:
-        """Make a batch of one sentence; `target` are the ids after BOS, for teacher forcing."""
-        return Batch.of(self.src, torch.tensor([[BOS, *target]], dtype=torch.int64, device=self.src.device))
-
-    def check_not_empty(self) -> None:
-        """Refuse a text without tokens."""
-        is_image = self.src.is_floating_point()
-        if not (is_image or self.src_ids or self.prefix):
-            raise UserError("the text is empty; give at least one word")
 
 
 @dataclass(frozen=True)
@@ -177,13 +153,13 @@ class Pipeline:
         """Return an image file as a square image of `size` pixels per side; None for a text."""
         return None
 
-    def record(self, source: Input, target: str | None = None) -> AttentionRecord:
+    def record(self, source: Input, target: str | None = None, patch: Patch | None = None) -> AttentionRecord:
         """Record the attention of all layers and heads while the model processes `source`.
 
-        With `target`, the model is forced to generate that output instead of its own.
+        With `target`, the model is forced to generate that output instead of its own. `patch` replaces activations.
         """
         encoded = self.encode(source)
-        return self.trace(encoded, self.target_ids(encoded, target))[1]
+        return self.trace(encoded, self.target_ids(encoded, target), self.intervention(patch=patch))[1]
 
     def record_head(
         self, source: Input, target: str | None = None, kind: str | None = None, layer: int = 0, head: int = 0
@@ -195,12 +171,77 @@ class Pipeline:
 
     @torch.inference_mode()
     def trace(
-        self, encoded: EncodedInput, target: Sequence[int], head_mask: HeadMask | None = None
+        self, encoded: EncodedInput, target: Sequence[int], intervention: Intervention | None = None
     ) -> tuple[AttentionTraces, AttentionRecord]:
         """Trace all attention while the model is forced to generate the ids `target`."""
-        traces = self.traced_model.trace_attention(encoded.batch(target), head_mask)
+        traces = self.traced_model.trace_attention(encoded.batch(target), intervention)
         target_tokens = tuple(self.tgt_tokenizer.tokens(target))
         return traces, AttentionRecord.from_traces(traces, encoded.src_tokens, target_tokens)
+
+    def lens(
+        self,
+        source: Input,
+        target: str | None = None,
+        off: Collection[HeadIndex] = (),
+        patch: Patch | None = None,
+    ) -> LogitLens:
+        """Return what the model would predict after each part of each layer, at every position (the logit lens).
+
+        `target` forces an output as in `record`; `off` and `patch` change the model as in `what_if`. For the decoder,
+        and for the encoder of an encoder-only model, see `regard.models.lens`.
+        """
+        encoded = self.encode(source)
+        ids = self.target_ids(encoded, target)
+        batch, intervention = encoded.batch(ids), self.intervention(off, patch)
+        followed, read = self._predicted(encoded, ids)
+        rows = lens_rows(self.traced_model, batch, torch.tensor(followed), 1, intervention)
+        tokens = self.tgt_tokenizer.tokens(followed)
+        return LogitLens.of(self.tgt_tokenizer, rows, read or tokens, tokens)
+
+    def what_if(self, source: Input, off: Collection[HeadIndex] = (), patch: Patch | None = None) -> WhatIf:
+        """Return the output without and with a change, and how likely the output without it is in both cases.
+
+        `off` are heads to switch off, as (kind of attention, layer, head); `patch` replaces activations by those of
+        another input. The weights stay as they are.
+        """
+        encoded, change = self.encode(source), self.intervention(off, patch)
+        encoded.check_not_empty()
+        before, after = self._output(encoded, None), self._output(encoded, change)
+        batch = encoded.batch(before)
+        followed, _ = self._predicted(encoded, before)
+        index = torch.tensor(followed, device=self.device)[:, None]
+        log_probs = [
+            tuple(token_log_probs(self.traced_model, batch, each).gather(1, index)[:, 0].tolist())
+            for each in (None, change)
+        ]
+        tokens = tuple(self.tgt_tokenizer.tokens(followed))
+        return WhatIf(self._shown(encoded, before, None), self._shown(encoded, after, change), tokens, *log_probs)
+
+    def intervention(self, off: Collection[HeadIndex] = (), patch: Patch | None = None) -> Intervention | None:
+        """Return heads that are off and activations of another input as an argument for the model; None: nothing."""
+        masked = Intervention.switch_off(self.traced_model, off)
+        if patch is None:
+            return masked
+        donor = self.encode(patch.source)
+        target = self.target_ids(donor, patch.target)
+        return combine(masked, patch_from(self.traced_model, donor.batch(target), patch.sites))
+
+    @torch.inference_mode()
+    def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:
+        """Return the ids that the changed model generates, with EOS; none for a model that generates nothing."""
+        model = self.traced_model
+        assert not isinstance(model, EncoderOnly)
+        config = self.decode_config.model_copy(update={"n_best": 1, "sampling": None})
+        [hypotheses] = decode(ChangedModel(model, change), encoded.batch(), config)
+        return [*check_hypotheses(hypotheses)[0].ids, EOS]
+
+    def _shown(self, encoded: EncodedInput, ids: Sequence[int], change: Intervention | None) -> str:
+        """Return the output of the changed model as text."""
+        return self.decode_target([token for token in ids if token != EOS])
+
+    def _predicted(self, encoded: EncodedInput, target: Sequence[int]) -> tuple[list[int], list[str]]:
+        """Return the token that is predicted at each position, and what is read there."""
+        return list(target), [SPECIALS[BOS], *self.tgt_tokenizer.tokens(target[:-1])]
 
     def attention_sites(self) -> dict[str, AttentionSite]:
         """Return the kinds of attention that the model has."""

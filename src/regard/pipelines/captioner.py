@@ -15,7 +15,8 @@ from regard.models import Model
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.image_encoder import ImageEncoder
 from regard.models.record import AttentionRecord
-from regard.pipelines.base import EncodedInput, ImageSize, Input, Pipeline, check_hypotheses
+from regard.pipelines.base import ImageSize, Pipeline, check_hypotheses
+from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.search.decode import DecodeConfig, decode
 from regard.text.html_table import image_row_html, text_html
 from regard.text.labels import token_labels

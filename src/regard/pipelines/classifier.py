@@ -9,13 +9,16 @@ import torch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
+from regard.models.intervention import Intervention
 from regard.pipelines.arguments import check_texts
-from regard.pipelines.base import EncodedInput, refuse_target
+from regard.pipelines.base import refuse_target
+from regard.pipelines.encoded_input import EncodedInput
+from regard.pipelines.predictions import token_log_probs
 from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig
 from regard.text.html_table import score_table_html, sentence_pair_html
 from regard.text.tokenizer import TokenizerPair
-from regard.text.vocab import SPECIALS
+from regard.text.vocab import EOS, SPECIALS
 
 
 @dataclass(frozen=True)
@@ -91,3 +94,17 @@ class Classifier(TextEmbedder):
     def output_text(self, source: str, target_ids: Sequence[int]) -> str:
         """Return the label, or for a model without labels the text itself."""
         return self.classify([source])[0].label if self.model.predicts_label else source
+
+    def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:
+        return []
+
+    def _shown(self, encoded: EncodedInput, ids: Sequence[int], change: Intervention | None) -> str:
+        """Return the label or, without labels, the most likely token at each position."""
+        best = token_log_probs(self.model, encoded.batch(), change).argmax(-1).tolist()
+        return " ".join(self.tgt_tokenizer.tokens(best))
+
+    def _predicted(self, encoded: EncodedInput, target: Sequence[int]) -> tuple[list[int], list[str]]:
+        if not self.model.predicts_label:
+            return [*encoded.src_ids, EOS], list(encoded.src_tokens)
+        best = token_log_probs(self.model, encoded.batch()).argmax(-1).tolist()
+        return best, ["text"]

@@ -11,8 +11,10 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.decoder_only import DecoderOnly
+from regard.models.intervention import ChangedModel, Intervention
 from regard.pipelines.arguments import check_count, check_text, check_texts
-from regard.pipelines.base import EncodedInput, refuse_target
+from regard.pipelines.base import refuse_target
+from regard.pipelines.encoded_input import EncodedInput
 from regard.pipelines.target_scores import target_log_probs
 from regard.pipelines.text_embedder import TextEmbedder
 from regard.search.decode import DecodeConfig, decode, sample_tokens
@@ -22,6 +24,8 @@ from regard.search.token_scores import TokenScore
 from regard.text.html_table import text_html
 from regard.text.tokenizer import Tokenizer, TokenizerPair
 from regard.text.vocab import BOS
+
+_WHAT_IF_TOKENS = 40
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,13 @@ class Generator(TextEmbedder):
         refuse_target(target, rank)
         encoded.check_not_empty()
         return list(encoded.prefix[: self.context])
+
+    def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:
+        """Return the prompt, or its end if it is long, and the most likely continuation."""
+        n_new, kept = self.fit_prompt(encoded.prefix, _WHAT_IF_TOKENS)
+        config = self.decode_config.model_copy(update={"max_len": len(kept) + n_new})
+        model = ChangedModel(self.model, change)
+        return list(decode(model, self._no_batch(), config, [kept])[0][0].ids)
 
     def generate(self, prompt: str = "", max_new_tokens: int = 200, **sampling: float) -> str:
         """Return the prompt and its continuation. `sampling`: temperature, top_k, top_p, seed."""

@@ -9,7 +9,7 @@ from regard.data.batch import collate_sources, padded_length
 from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.inference import inference_copy
-from regard.pipelines.base import EncodedInput
+from regard.pipelines.encoded_input import EncodedInput
 from regard.pipelines.engine import Engine
 from regard.pipelines.length_groups import LengthGroup, groups_by_length, split_for_threads
 from regard.pipelines.pair_scorer import PairScorer

@@ -13,7 +13,8 @@ from regard.errors import UserError
 from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_iterable, check_texts
-from regard.pipelines.base import AttentionSite, EncodedInput, Input, as_text, check_hypotheses
+from regard.pipelines.base import AttentionSite, as_text, check_hypotheses
+from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.pipelines.engine import Engine
 from regard.pipelines.length_limit import LengthLimit, TooLongError
 from regard.pipelines.mbr import choose_by_mbr

@@ -1,12 +1,32 @@
-"""The effect of switching each head off: how much less likely the traced output becomes."""
+"""The effect of changes on the traced output: all its tokens scored again, and each head switched off in turn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from regard.models.head_mask import HeadIndex, HeadMask
+import torch
+
+from regard.data.batch import Batch
+from regard.models.encoder_only import EncoderOnly
+from regard.models.intervention import HeadIndex, Intervention
 from regard.models.record import KINDS
 from regard.nn.attention import MultiHeadAttention
 from regard.serve.inspect import TraceResult
-from regard.serve.predictions import forced_log_probs
+from regard.text.vocab import SPECIALS
+
+_LOGITS = 2**24  # numbers that are computed at once
+
+
+@torch.inference_mode()
+def traced_log_probs(result: TraceResult, intervention: Intervention | None, n_rows: int = 1) -> list[list[float]]:
+    """Return log p of each token that the trace predicts, for `n_rows` rows that the intervention may distinguish."""
+    model, one = result.query.pipeline.traced_model, result.query.batch(result.target)
+    logits = model(Batch(*(tensor.expand(n_rows, *tensor.shape[1:]) for tensor in one.tensors())), intervention)
+    logits = logits.double()
+    if isinstance(model, EncoderOnly) and model.predicts_label:
+        logits[..., : len(SPECIALS)] = -torch.inf
+    tokens = torch.tensor(result.predictions.tokens, device=logits.device).expand(n_rows, -1)
+    scores = logits.gather(-1, tokens[..., None])[..., 0] - logits.logsumexp(-1)
+    return scores.tolist()
 
 
 def head_effects(
@@ -14,10 +34,11 @@ def head_effects(
 ) -> tuple[float, dict[HeadIndex, float]] | None:
     """Return log p of the traced output, and its change without each head; None if it was cancelled.
 
-    Heads that the trace has switched off stay off. `n_rows` variants are computed at once.
+    Heads that the trace has switched off stay off. At most `n_rows` variants are computed at once.
     """
     query, model = result.query, result.query.pipeline.traced_model
-    already = frozenset() if query.head_mask is None else query.head_mask.off
+    base = query.intervention or Intervention()
+    already = base.off[0] if base.off else frozenset[HeadIndex]()
     heads = [
         (kind, layer, head)
         for kind in KINDS
@@ -26,13 +47,14 @@ def head_effects(
         for head in range(module.n_heads)
         if (kind, layer, head) not in already
     ]
-
-    def log_prob(mask: HeadMask | None) -> float:
-        return sum(forced_log_probs(query.pipeline, query.encoded, [result.target], mask)[0])
-
-    base, deltas = log_prob(query.head_mask), dict[HeadIndex, float]()
-    for head in heads:
+    size = max(1, len(result.predictions.tokens)) * query.pipeline.tgt_tokenizer.size
+    n_rows = max(1, min(n_rows, _LOGITS // size))
+    before, deltas = sum(traced_log_probs(result, base)[0]), dict[HeadIndex, float]()
+    for start in range(0, len(heads), n_rows):
         if is_cancelled():
             return None
-        deltas[head] = log_prob(HeadMask(already | {head})) - base
-    return base, deltas
+        part = heads[start : start + n_rows]
+        changed = replace(base, off=tuple(already | {head} for head in part))
+        scores = traced_log_probs(result, changed, len(part))
+        deltas |= {head: sum(row) - before for head, row in zip(part, scores, strict=True)}
+    return before, deltas

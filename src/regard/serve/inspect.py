@@ -8,14 +8,15 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.models.encoder_only import EncoderOnly
-from regard.models.head_mask import HeadMask, MaskedModel
+from regard.models.intervention import ChangedModel, Intervention
 from regard.models.record import AttentionRecord, HeadRecord
-from regard.pipelines.base import EncodedInput, Pipeline, check_hypotheses
+from regard.pipelines.base import Pipeline, check_hypotheses
+from regard.pipelines.encoded_input import EncodedInput
+from regard.pipelines.predictions import Predictions, forced_log_probs, token_log_probs
 from regard.search.decode import DecodeConfig, decode, length_limits
 from regard.search.length_penalty import normalise_score
 from regard.search.protocols import Hypothesis, SearchStep
 from regard.search.search_tree import ROOT, Node, SearchTree
-from regard.serve.predictions import Predictions, forced_log_probs, label_log_probs, token_log_probs
 from regard.text.vocab import EOS
 
 _NODE_BYTES = 300  # of a node of the search tree in memory, without its ids
@@ -31,7 +32,7 @@ class TraceQuery:
     config: DecodeConfig
     prefix: tuple[int, ...] = ()
     """Ids that the output starts with"""
-    head_mask: HeadMask | None = None
+    intervention: Intervention | None = None
     target: tuple[int, ...] | None = None
     """Trace the generation of these ids instead of searching"""
     hypothesis: int = 0
@@ -96,7 +97,7 @@ class TraceResult:
 
     def record(self) -> AttentionRecord:
         """Compute the attention of all heads."""
-        return self.query.pipeline.trace(self.query.encoded, self.target, self.query.head_mask)[1]
+        return self.query.pipeline.trace(self.query.encoded, self.target, self.query.intervention)[1]
 
 
 class TreeObserver:
@@ -135,7 +136,7 @@ def run_trace(
     steps: tuple[tuple[Node, ...], ...] = ()
     target = query.target
     if target is None:
-        masked = MaskedModel(query.pipeline.traced_model, query.head_mask)
+        masked = ChangedModel(query.pipeline.traced_model, query.intervention)
         observer = TreeObserver(tree, query.pipeline, is_cancelled, report)
         [found] = decode(masked, query.encoded.batch(), query.config, [query.prefix], observer)
         if is_cancelled():
@@ -143,7 +144,7 @@ def run_trace(
         hypotheses = _traced_hypotheses(query, check_hypotheses(found), tree)
         steps = tuple(tree.steps[: query.length_limit])  # what follows are ends that were forced
         target = hypotheses[min(query.hypothesis, len(hypotheses) - 1)].target
-    log_probs = token_log_probs(query.pipeline, query.batch(target), query.head_mask)
+    log_probs = token_log_probs(query.pipeline.traced_model, query.batch(target), query.intervention)
     predictions = Predictions.of(log_probs, target, query.n_top)
     return TraceResult(query, hypotheses, steps, target, predictions)
 
@@ -153,12 +154,8 @@ def _trace_encoder(query: TraceQuery) -> TraceResult:
     model, pipeline = query.pipeline.traced_model, query.pipeline
     assert isinstance(model, EncoderOnly)
     target = tuple(pipeline.target_ids(query.encoded))
-    if model.predicts_label:
-        log_probs = label_log_probs(pipeline, query.encoded, query.head_mask)
-        tokens = [int(log_probs[0].argmax())]
-    else:
-        log_probs = token_log_probs(pipeline, query.batch(()), query.head_mask)
-        tokens = [*query.encoded.src_ids, EOS]
+    log_probs = token_log_probs(model, query.batch(()), query.intervention)
+    tokens = [int(log_probs[0].argmax())] if model.predicts_label else [*query.encoded.src_ids, EOS]
     return TraceResult(query, (), (), target, Predictions.of(log_probs, tokens, query.n_top))
 
 
@@ -170,7 +167,7 @@ def _traced_hypotheses(
     last_nodes |= {node.ids[:-1]: node.name for step in tree.steps[:limit] for node in step if node.state == "ended"}
     are_cut = [len(hypothesis.ids) >= limit for hypothesis in hypotheses]
     targets = [h.ids if is_cut else (*h.ids, EOS) for h, is_cut in zip(hypotheses, are_cut, strict=True)]
-    scores = forced_log_probs(query.pipeline, query.encoded, targets, query.head_mask)
+    scores = forced_log_probs(query.pipeline.traced_model, query.encoded, targets, query.intervention)
     traced = []
     for hypothesis, is_cut, log_probs in zip(hypotheses, are_cut, scores, strict=True):
         log_prob, score = hypothesis.log_prob, hypothesis.score
@@ -188,13 +185,13 @@ def trace_head(result: TraceResult, kind: str, layer: int, head: int) -> HeadRec
     They are computed again instead of stored, because those of all heads would take too much memory.
     """
     query = result.query
-    traces, record = query.pipeline.trace(query.encoded, result.target, query.head_mask)
+    traces, record = query.pipeline.trace(query.encoded, result.target, query.intervention)
     return HeadRecord.from_traces(traces, record, kind, layer, head)
 
 
 @torch.inference_mode()
 def next_token_log_probs(
-    pipeline: Pipeline, encoded: EncodedInput, prefix: tuple[int, ...], head_mask: HeadMask | None = None
+    pipeline: Pipeline, encoded: EncodedInput, prefix: tuple[int, ...], intervention: Intervention | None = None
 ) -> Tensor:
     """log p [V] of the token that follows the prefix"""
-    return token_log_probs(pipeline, encoded.batch([*prefix, EOS]), head_mask)[-1]
+    return token_log_probs(pipeline.traced_model, encoded.batch([*prefix, EOS]), intervention)[-1]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.models.stages.calls import ModuleCalls
@@ -11,6 +12,7 @@ from regard.nn.linear_attention import FEATURE_MAPS
 from regard.nn.mixers import LinearAttention
 from regard.nn.scores import Additive, Bilinear, Location
 
+_ROUNDING = 1e-4
 Weights = dict[str, tuple[Tensor, tuple[str, ...]] | None]
 
 
@@ -28,7 +30,6 @@ def attention_stages(
     record.linear(f"{part}.query", queries, calls.output(attention.query), attention.query.matrix, attention.query.bias)
     record.linear(f"{part}.key", memory, projected[:, :n_keys], weight[:n_keys], biases[0])
     record.linear(f"{part}.value", memory, projected[:, n_keys:], weight[n_keys:], biases[1])
-    repeat = attention.n_heads // attention.n_kv_heads
     for name, of, axis, width, n in (
         ("q", "query", rows, d_k, attention.n_heads),
         ("k", "key", columns, d_k, attention.n_kv_heads),
@@ -40,16 +41,15 @@ def attention_stages(
         record.stage(
             f"{part}.{name}", "split-heads", (f"{part}.{of}",), heads, ("head", axis, "width"), heads=n, repeat=times
         )
-    assert repeat >= 1
     q, k = _positions_and_features(record, part, attention, trace)
     scores = _scores(record, calls, part, attention, trace, q, k)
     heads = weights_stages(record, part, trace, scores, f"{part}.v", attention.normalise)
-    joined = calls.input(attention.out)
-    changed = trace.output.transpose(0, 1).flatten(1)
-    name = record.stage(f"{part}.joined", "join-heads", (heads,), changed, (rows, "width"))
-    if not joined.equal(changed) and (joined - changed).abs().max() > 1e-4:
+    read = calls.input(attention.out)
+    joined = trace.output.transpose(0, 1).flatten(1)
+    name = record.stage(f"{part}.joined", "join-heads", (heads,), joined, (rows, "width"))
+    if (read - joined).abs().max() > _ROUNDING:
         # Heads were switched off or replaced: what W_O reads is not what attention gave.
-        name = record.given(f"{part}.changed", joined, rows, "width")
+        name = record.given(f"{part}.changed", read, rows, "width")
     return record.linear(f"{part}.out", name, calls.output(attention.out), attention.out.matrix, attention.out.bias)
 
 
@@ -58,33 +58,21 @@ def _positions_and_features(
 ) -> tuple[str, str]:
     """Add the rotation by positions, or the feature map of linear attention; return the names of q and k."""
     names = f"{part}.q", f"{part}.k"
+    axes = [record.values[name].axes for name in names]
     if isinstance(attention, LinearAttention):
-        feature = next(name for name, f in FEATURE_MAPS.items() if f is attention.feature_map)
-        scale = trace.q.shape[-1] ** -0.25
-        op: Any = "feature-map"
-        settings: dict[str, Any] = {"feature": feature, "scale": scale}
-        extra: tuple[str, ...] = ()
-    elif isinstance(attention, SelfAttention) and attention.positions == "rotary":
-        n = trace.q.shape[-2]
-        import torch
-
-        angles = attention.rotation(torch.arange(n, device=trace.q.device), trace.q.dtype)
-        axis = record.values[names[0]].axes[1]
-        extra = (
-            record.given(f"{part}.cos", angles.cos, axis, "width"),
-            record.given(f"{part}.sin", angles.sin, axis, "width"),
-        )
-        op, settings = "rotate", {}
-    else:
-        return names
-    for name, tensor in zip(names, (trace.q, trace.k), strict=True):
-        suffix = "features" if op == "feature-map" else "rotated"
-        record.stage(f"{name}.{suffix}", op, (name, *extra), tensor, record.values[name].axes, **settings)
-    return (
-        (f"{names[0]}.features", f"{names[1]}.features")
-        if op == "feature-map"
-        else (f"{names[0]}.rotated", f"{names[1]}.rotated")
-    )
+        feature = next(name for name, function in FEATURE_MAPS.items() if function is attention.feature_map)
+        settings: dict[str, Any] = {"feature": feature, "scale": trace.q.shape[-1] ** -0.25}
+        record.stage(f"{names[0]}.features", "feature-map", names[:1], trace.q, axes[0], **settings)
+        record.stage(f"{names[1]}.features", "feature-map", names[1:], trace.k, axes[1], **settings)
+        return f"{names[0]}.features", f"{names[1]}.features"
+    if isinstance(attention, SelfAttention) and attention.positions == "rotary":
+        angles = attention.rotation(torch.arange(trace.q.shape[-2], device=trace.q.device), trace.q.dtype)
+        cos = record.given(f"{part}.cos", angles.cos, axes[0][1], "width")
+        sin = record.given(f"{part}.sin", angles.sin, axes[0][1], "width")
+        record.stage(f"{names[0]}.rotated", "rotate", (names[0], cos, sin), trace.q, axes[0])
+        record.stage(f"{names[1]}.rotated", "rotate", (names[1], cos, sin), trace.k, axes[1])
+        return f"{names[0]}.rotated", f"{names[1]}.rotated"
+    return names
 
 
 def _scores(

@@ -17,6 +17,8 @@ from regard.nn.feedforward import FeedForward, GatedFeedForward
 from regard.nn.mixers import BidirectionalStateSpace, StateSpace, Window
 from regard.nn.residual import Residual
 
+_ROUNDING = 1e-4
+
 
 def layer_stages(record: BlockRecord, calls: ModuleCalls, layer: EncoderLayer | DecoderLayer[Any]) -> str:
     x = record.given("input", calls.input(layer), record.rows, "width")
@@ -35,11 +37,13 @@ def layer_stages(record: BlockRecord, calls: ModuleCalls, layer: EncoderLayer | 
     parts.append(
         ("feedforward", layer.feedforward_residual, lambda h: feed_forward_stages(record, calls, layer.feedforward, h))
     )
-    output = calls.last(layer).output[0][0]
     following = [residual for _, residual, _ in parts[1:]]
     for i, (part, residual, add) in enumerate(parts):
         after = calls.input(following[i].norm) if i < len(following) and residual.pre else None
-        x = _around(record, calls, part, residual, add, x, output if i == len(following) else after)
+        x = _around(record, calls, part, residual, add, x, after)
+    output = calls.last(layer).output[0][0]
+    if (record.values[x].tensor - output).abs().max() > _ROUNDING:
+        x = record.given("changed", output, record.rows, "width")  # the output of the layer was replaced
     return x
 
 
@@ -63,13 +67,13 @@ def _around(
     x: str,
     after: Tensor | None,
 ) -> str:
-    """Add the stages of a sub-layer between its norm and its sum; `after` is the sum, with pre-norm."""
+    """Add the stages of a sub-layer between its norm and its sum; `after` is the sum, if a module receives it."""
     if residual.pre:
         y = add(record.norm(f"{part}.norm", x, calls.output(residual.norm), residual.norm))
-        assert after is not None
-        return record.stage(f"{part}.sum", "add", (x, y), after)
-    total = record.stage(f"{part}.sum", "add", (x, add(x)), calls.input(residual.norm))
-    return record.norm(f"{part}.norm", total, calls.output(residual.norm), residual.norm)
+        total = record.values[x].tensor + record.values[y].tensor if after is None else after
+        return record.stage(f"{part}.sum", "add", (x, y), total)
+    name = record.stage(f"{part}.sum", "add", (x, add(x)), calls.input(residual.norm))
+    return record.norm(f"{part}.norm", name, calls.output(residual.norm), residual.norm)
 
 
 def feed_forward_stages(record: BlockRecord, calls: ModuleCalls, module: nn.Module, x: str) -> str:

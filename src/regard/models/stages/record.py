@@ -10,8 +10,8 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models import Model
 from regard.models.encoder_only import EncoderOnly
-from regard.models.head_mask import HeadMask
 from regard.models.image_encoder import ImageEncoder
+from regard.models.intervention import Intervention
 from regard.models.layers import DecoderLayer, EncoderLayer
 from regard.models.rnn import RnnDecoder, RnnEncoder
 from regard.models.stack import StackDecoder, StackEncoder
@@ -44,14 +44,14 @@ class BlockName:
 
 
 @torch.inference_mode()
-def record_block(model: Model, batch: Batch, block: str, head_mask: HeadMask | None = None) -> BlockRecord:
+def record_block(model: Model, batch: Batch, block: str, intervention: Intervention | None = None) -> BlockRecord:
     """Record all stages of a block while the model processes a batch of one, its target being forced."""
     name = BlockName.parse(block)
     copied = weight_sharing_copy(model).eval()
     record = BlockRecord(block, _rows(copied, batch, name))
     if block == OUTPUT:
         calls = ModuleCalls([copied])
-        copied(batch, head_mask)
+        copied(batch, intervention)
         calls.stop()
         output_stages(record, calls, copied)
         return record
@@ -59,7 +59,7 @@ def record_block(model: Model, batch: Batch, block: str, head_mask: HeadMask | N
     if stack is None:
         raise UserError(f"this model has no {name.stack}")
     calls = ModuleCalls(_modules(stack, name))
-    copied.trace_attention(batch, head_mask)
+    copied.trace_attention(batch, intervention)
     calls.stop()
     _add_stages(record, calls, stack, name)
     return record

@@ -53,7 +53,7 @@ Setting = str | float | int
 
 
 @dataclass(frozen=True)
-class Stage:
+class BlockStage:
     name: str
     """Also the name of its output"""
     part: str
@@ -80,7 +80,7 @@ class BlockRecord:
         self.block = block
         self.rows = rows
         """The name of the axis of positions"""
-        self.stages: list[Stage] = []
+        self.stages: list[BlockStage] = []
         self.values: dict[str, Value] = {}
 
     def given(self, name: str, tensor: Tensor, *axes: str, part: str | None = None) -> str:
@@ -104,7 +104,7 @@ class BlockRecord:
             self.values[key] = Value(tensor.detach(), weight_axes)
         self.values[name] = Value(output.detach(), axes or (self.rows, "width"))
         part = name.split(".")[0] if part is None else part
-        self.stages.append(Stage(name, part, op, inputs, tuple(held), settings))
+        self.stages.append(BlockStage(name, part, op, inputs, tuple(held), settings))
         return name
 
     def linear(

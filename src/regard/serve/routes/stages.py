@@ -79,6 +79,11 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         [content] = await dispatcher.run(request, [FunctionJob(run, "export")])
         return SafetensorsResponse(content)
 
+    _add_effect_routes(routes, dispatcher, store)
+    return routes
+
+
+def _add_effect_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceStore) -> None:
     @routes.get("/trace/{trace_id}/lens")
     async def lens(request: Request, trace_id: str, k: Annotated[int, Query(ge=1, le=20)] = 4) -> LensResponse:
         """Return what the model would predict after each part of each layer (logit lens)."""
@@ -87,7 +92,7 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         def run(queued: QueuedJob) -> LensResponse:
             query = result.query
             tokens = torch.tensor(result.predictions.tokens)
-            rows = lens_rows(query.pipeline.traced_model, query.batch(result.target), tokens, k, query.head_mask)
+            rows = lens_rows(query.pipeline.traced_model, query.batch(result.target), tokens, k, query.intervention)
             return LensResponse.of(query.pipeline.tgt_tokenizer, rows)
 
         [response] = await dispatcher.run(request, [FunctionJob(run, "export")])
@@ -107,13 +112,11 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         [response] = await dispatcher.run(request, [FunctionJob(run, "trace")])
         return response
 
-    return routes
-
 
 def _record(result: TraceResult, block: str) -> BlockRecord:
     query = result.query
     try:
-        return record_block(query.pipeline.traced_model, query.batch(result.target), block, query.head_mask)
+        return record_block(query.pipeline.traced_model, query.batch(result.target), block, query.intervention)
     except UserError as error:  # its message has nothing of the request but numbers
         raise ApiError(422, "Invalid request", str(error)) from None
 

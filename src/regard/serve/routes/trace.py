@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from regard.errors import UserError
-from regard.models.head_mask import HeadMask
+from regard.models.intervention import Intervention
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
-from regard.pipelines.base import EncodedInput, Input, Pipeline
+from regard.pipelines.base import Pipeline
+from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.pipelines.generator import Generator
 from regard.search.decode import DecodeConfig
 from regard.serve.batch_queue import FunctionJob, QueuedJob
@@ -91,8 +92,8 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
             raise ApiError(422, "Invalid request", f"a {served.pipeline.noun} generates no tokens; use /v1/trace")
 
         def run(queued: QueuedJob) -> NextTokensResponse:
-            encoded, prefix, head_mask = _model_input(served, text, body)
-            log_probs = next_token_log_probs(served.pipeline, encoded, prefix, head_mask)
+            encoded, prefix, intervention = _model_input(served, text, body)
+            log_probs = next_token_log_probs(served.pipeline, encoded, prefix, intervention)
             return NextTokensResponse.of(served.pipeline.tgt_tokenizer, log_probs, body)
 
         [response] = await dispatcher.run(request, [FunctionJob(run, "trace")])
@@ -143,7 +144,7 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
 
 
 def _trace_query(served: ServedModel[Pipeline], text: str, body: TraceRequest) -> TraceQuery:
-    encoded, prefix, head_mask = _model_input(served, text, body)
+    encoded, prefix, intervention = _model_input(served, text, body)
     pipeline = served.pipeline
     if not encoded.src_ids and not prefix and pipeline.image_size is None:
         raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
@@ -159,7 +160,7 @@ def _trace_query(served: ServedModel[Pipeline], text: str, body: TraceRequest) -
         n_cut, prefix = len(prefix) - len(kept), tuple(kept)
     target = None if body.target is None else (*encoded.prefix, *body.target)
     config = _decode_config(pipeline, body, len(prefix) + n_new)
-    return TraceQuery(pipeline, encoded, config, prefix, head_mask, target, body.hypothesis, body.k, n_cut)
+    return TraceQuery(pipeline, encoded, config, prefix, intervention, target, body.hypothesis, body.k, n_cut)
 
 
 def _decode_config(pipeline: Pipeline, body: TraceRequest, max_len: int) -> DecodeConfig:
@@ -176,7 +177,7 @@ def _decode_config(pipeline: Pipeline, body: TraceRequest, max_len: int) -> Deco
 
 def _model_input(
     served: ServedModel[Pipeline], text: str, body: InspectRequest
-) -> tuple[EncodedInput, tuple[int, ...], HeadMask | None]:
+) -> tuple[EncodedInput, tuple[int, ...], Intervention | None]:
     """Return the encoded input, the ids that the output starts with, and the heads that are switched off.
 
     `text` is that of the request with its tag.
@@ -189,10 +190,10 @@ def _model_input(
     encoded = pipeline.encode(_source(served, text, body), body.mask_src)
     heads = [(kind, int(layer), int(head)) for kind, layer, head in (name.split(".") for name in body.ablate)]
     try:
-        head_mask = HeadMask.of(pipeline.traced_model, heads)
+        intervention = Intervention.switch_off(pipeline.traced_model, heads)
     except UserError as error:  # its message has nothing of the request but numbers
         raise ApiError(422, "Invalid request", str(error)) from None
-    return encoded, (*encoded.prefix, *body.prefix), head_mask
+    return encoded, (*encoded.prefix, *body.prefix), intervention
 
 
 def _source(served: ServedModel[Pipeline], text: str, body: InspectRequest) -> Input:

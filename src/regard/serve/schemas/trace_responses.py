@@ -8,11 +8,11 @@ import torch
 from regard.models.encoder_only import EncoderOnly
 from regard.nn.attention import MultiHeadAttention
 from regard.pipelines.base import Pipeline
+from regard.pipelines.predictions import Predictions
 from regard.search.decode import DecodeConfig
 from regard.search.sampling import SamplingConfig, filter_probabilities
 from regard.search.search_tree import Node
 from regard.serve.inspect import TracedHypothesis, TraceResult
-from regard.serve.predictions import Predictions
 from regard.serve.schemas.base import ResponseBody
 from regard.serve.schemas.tokens import PieceInfo, TokenInfo
 from regard.serve.schemas.v1_requests import NextTokensRequest, SiteName

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import Batch
-from regard.models.head_mask import HeadMask
-from regard.pipelines.base import EncodedInput, Pipeline
+from regard.models import Model
+from regard.models.encoder_only import EncoderOnly
+from regard.models.intervention import Intervention
+from regard.pipelines.encoded_input import EncodedInput
 from regard.text.vocab import BOS, PAD, SPECIALS
 
 _LOGITS = 2**24  # numbers that are computed at once
@@ -46,33 +48,30 @@ class Predictions:
 
 
 @torch.inference_mode()
-def token_log_probs(pipeline: Pipeline, batch: Batch, head_mask: HeadMask | None = None) -> Tensor:
-    """log p [T, V] of the token at each position of a batch of one: the next target token, or the source token"""
-    logits: Tensor = pipeline.traced_model(batch, head_mask)
-    return logits[0].double().log_softmax(-1)
+def token_log_probs(model: Model, batch: Batch, intervention: Intervention | None = None) -> Tensor:
+    """log p [T, V] of the token at each position of a batch of one: the next token, the source token or the label"""
+    logits: Tensor = model(batch, intervention)[0].double()
+    if isinstance(model, EncoderOnly) and model.predicts_label:
+        logits[:, : len(SPECIALS)] = -torch.inf
+    return logits.log_softmax(-1)
 
 
 @torch.inference_mode()
 def forced_log_probs(
-    pipeline: Pipeline, encoded: EncodedInput, targets: Sequence[Sequence[int]], head_mask: HeadMask | None = None
+    model: Model,
+    encoded: EncodedInput,
+    targets: Sequence[Sequence[int]],
+    intervention: Intervention | None = None,
 ) -> list[tuple[float, ...]]:
     """Return log p of each token of each target that the model is forced to generate."""
     width = max(map(len, targets), default=0)
-    n_rows = max(1, _LOGITS // (max(1, width) * pipeline.tgt_tokenizer.size))
+    n_rows = max(1, _LOGITS // (max(1, width) * model.output.out_features))
     results: list[tuple[float, ...]] = []
     for start in range(0, len(targets), n_rows):
         rows = targets[start : start + n_rows]
         ids = torch.tensor([[BOS, *row, *[PAD] * (width - len(row))] for row in rows], device=encoded.src.device)
         batch = Batch.of(encoded.src.expand(len(rows), *encoded.src.shape[1:]), ids)
-        logits = pipeline.traced_model(batch, head_mask).double()
+        logits = model(batch, intervention).double()
         scores = logits.gather(-1, batch.tgt_out[..., None])[..., 0] - logits.logsumexp(-1)
         results += [tuple(of_row[: len(row)]) for of_row, row in zip(scores.tolist(), rows, strict=True)]
     return results
-
-
-@torch.inference_mode()
-def label_log_probs(pipeline: Pipeline, encoded: EncodedInput, head_mask: HeadMask | None = None) -> Tensor:
-    """log p [1, V] of the labels of a text; special tokens are no labels."""
-    logits = pipeline.traced_model(encoded.batch(), head_mask)[0].double()
-    logits[:, : len(SPECIALS)] = -torch.inf
-    return logits.log_softmax(-1)

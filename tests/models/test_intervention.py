@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.models.head_mask import HeadMask, MaskedModel
+from regard.models.intervention import ChangedModel, Intervention
 from regard.models.record import KINDS
 from regard.search.decode import DecodeConfig, decode
 from tests.models.configs import ALL, batch_for, build
@@ -26,7 +26,7 @@ def all_heads(name: str, layer: int = 0) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("name", WITH_HEADS)
 def test_all_heads_off_equals_an_output_matrix_of_zeros(name: str) -> None:
     model, batch = build(name), batch_for(name, [(3, 4), (6, 5)])
-    mask = HeadMask.of(model, all_heads(name))
+    mask = Intervention.switch_off(model, all_heads(name))
     masked = model(batch, mask)
     assert not torch.allclose(masked, model(batch))
     traced = model.trace_attention(batch, mask)
@@ -43,7 +43,7 @@ def test_all_heads_off_equals_an_output_matrix_of_zeros(name: str) -> None:
 @pytest.mark.parametrize("name", WITH_HEADS)
 def test_step_by_step_equals_the_whole_target_at_once(name: str) -> None:
     model, batch = build(name), batch_for(name, [(3, 5), (7, 7)])
-    mask = HeadMask.of(model, all_heads(name)[::2])
+    mask = Intervention.switch_off(model, all_heads(name)[::2])
     expected = model(batch, mask).log_softmax(-1)
     state = model.start(batch, mask)
     for t in range(3):
@@ -57,7 +57,7 @@ def test_search_with_heads_off_does_not_change_the_weights() -> None:
     before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     config = DecodeConfig(beam=3, max_len=8)
     plain = decode(model, batch, config)
-    masked = decode(MaskedModel(model, HeadMask.of(model, all_heads(name))), batch, config)
+    masked = decode(ChangedModel(model, Intervention.switch_off(model, all_heads(name))), batch, config)
     assert [h.log_prob for h in masked[0]] != [h.log_prob for h in plain[0]]
     assert all(torch.equal(before[key], tensor) for key, tensor in model.state_dict().items())
     with torch.no_grad():
@@ -69,14 +69,14 @@ def test_search_with_heads_off_does_not_change_the_weights() -> None:
 
 def test_heads_that_do_not_exist_are_refused() -> None:
     model = build("transformer-transformer")
-    assert HeadMask.of(model, []) is None
+    assert Intervention.switch_off(model, []) is None
     with pytest.raises(UserError, match="no head 4; this model has 0 to 3"):
-        HeadMask.of(model, [("cross", 0, 4)])
+        Intervention.switch_off(model, [("cross", 0, 4)])
     with pytest.raises(UserError, match="no layer 2 of encoder attention"):
-        HeadMask.of(model, [("encoder", 2, 0)])
+        Intervention.switch_off(model, [("encoder", 2, 0)])
     with pytest.raises(UserError, match="no layer 0 of self attention"):
-        HeadMask.of(model, [("self", 0, 0)])
+        Intervention.switch_off(model, [("self", 0, 0)])
     with pytest.raises(UserError, match="no heads to switch off"):
-        HeadMask.of(build("rnn-rnn"), [("cross", 0, 0)])
+        Intervention.switch_off(build("rnn-rnn"), [("cross", 0, 0)])
     with pytest.raises(UserError, match="no layer 0 of encoder attention"):
-        HeadMask.of(build("rnn-rnn"), [("encoder", 0, 0)])
+        Intervention.switch_off(build("rnn-rnn"), [("encoder", 0, 0)])

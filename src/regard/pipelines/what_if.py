@@ -1,0 +1,40 @@
+"""What if: the output of a model with heads switched off, or with activations of another input."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.models.patch import PatchSite
+from regard.pipelines.encoded_input import Input
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Another input, whose activations take the place of the model's own.
+
+    `sites` says where, by default in the outputs of all layers. `target` is the output with which the decoder reads
+    the other input, by default the model's own. Position i is replaced by position i, so that the comparison makes
+    most sense for inputs with the same number of tokens.
+    """
+
+    source: Input
+    sites: Sequence[PatchSite] = ()
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The output of a model before and after a change."""
+
+    before: str
+    after: str
+    tokens: tuple[str, ...]
+    """Of the output before the change"""
+    log_probs_before: tuple[float, ...]
+    """Of these tokens, without the change"""
+    log_probs_after: tuple[float, ...]
+    """Of the same tokens, with the change"""
+
+    @property
+    def delta(self) -> float:
+        """Change of log p of the output"""
+        return sum(self.log_probs_after) - sum(self.log_probs_before)
