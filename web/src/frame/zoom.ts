@@ -3,7 +3,7 @@ import { tick } from "svelte";
 import { session } from "../state/session.svelte";
 import type { Choice, Level } from "../state/choice";
 
-const DEPTH: Record<Level, number> = { map: 0, block: 1, lens: 1, search: 1, words: 1, compare: 1, heads: 2, arithmetic: 2, cell: 3 };
+const DEPTH: Record<Level, number> = { map: 0, block: 1, lens: 1, search: 1, words: 1, heads: 2, arithmetic: 2, cell: 3 };
 const DURATION = 520;
 const EASING = "cubic-bezier(.22,.7,.16,1)";
 
@@ -87,7 +87,7 @@ export function open(changes: Partial<Choice>, from?: Element | EventTarget | nu
 }
 
 const OUTSIDE: Record<Level, Level> = {
-  ...{ map: "map", block: "map", lens: "map", search: "map", words: "map", compare: "map", heads: "block", arithmetic: "block", cell: "heads" },
+  ...{ map: "map", block: "map", lens: "map", search: "map", words: "map", heads: "block", arithmetic: "block", cell: "heads" },
 };
 
 /** One level out. The embedding and the output have no layer around them. */

@@ -193,7 +193,7 @@ export const en = {
     window: "Window",
   },
   partTexts: {
-    self: (isEncoder: boolean, _n: number) =>
+    self: (isEncoder: boolean, _n: number): string =>
       isEncoder ? "Every word of the sentence looks at every other one." : "Each word looks back at the words so far; the future is hidden.",
     cross: (_isEncoder: boolean, _n: number) => "Each word looks at the source as the encoder understood it.",
     feedforward: (_isEncoder: boolean, n: number) => `Each word alone passes through ${number.count(n)} neurons.`,
@@ -322,6 +322,9 @@ export const en = {
   allHeads: (n: number) => `all ${n} heads`,
   fewerHeads: "fewer heads",
   noHeads: "This model has no heads.",
+  otherModel: "Ask another model",
+  noModel: "none",
+  openModel: "Open this model",
   patchTitle: "Take over from another sentence",
   patchHint: "Run another sentence, and put its vectors in the place of this one’s (“activation patching”).",
   donor: "Other sentence",
@@ -426,7 +429,7 @@ export const en = {
   ],
 
   // Levels
-  levelNames: { lens: "the word taking shape", search: "the search", words: "words into tokens", compare: "two models" },
+  levelNames: { lens: "the word taking shape", search: "the search", words: "words into tokens" },
   blockName: (block: string) => {
     const layer = /^(encoder|decoder)\.(\d+)$/.exec(block);
     return layer ? `${layer[1]}, layer ${Number(layer[2]) + 1}` : (BLOCKS[block] ?? block);

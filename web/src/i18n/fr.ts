@@ -323,6 +323,9 @@ export const fr: Texts = {
   allHeads: (n: number) => `les ${n} têtes`,
   fewerHeads: "moins de têtes",
   noHeads: "Ce modèle n’a pas de têtes.",
+  otherModel: "Demander à un autre modèle",
+  noModel: "aucun",
+  openModel: "Ouvrir ce modèle",
   patchTitle: "Reprendre d’une autre phrase",
   patchHint: `Faire passer une autre phrase, et mettre ses vecteurs à la place de ceux-ci (${quoted("activation patching")}).`,
   donor: "Autre phrase",
@@ -427,7 +430,7 @@ export const fr: Texts = {
   ],
 
   // Levels
-  levelNames: { lens: "le mot qui prend forme", search: "la recherche", words: "des mots aux jetons", compare: "deux modèles" },
+  levelNames: { lens: "le mot qui prend forme", search: "la recherche", words: "des mots aux jetons" },
   blockName: (block: string) => {
     const layer = /^(encoder|decoder)\.(\d+)$/.exec(block);
     return layer ? `${layer[1] === "encoder" ? "encodeur" : "décodeur"}, couche ${Number(layer[2]) + 1}` : (BLOCKS[block] ?? block);

@@ -34,10 +34,3 @@ export function meanOfHeads({ shape, data }: Tensor, layer: number): Matrix {
   }
   return { rows, columns, data: mean };
 }
-
-/** The entries in the given rows and columns */
-export function submatrix(m: Matrix, rows: number[], columns: number[]): Matrix {
-  const data = new Float32Array(rows.length * columns.length);
-  rows.forEach((r, i) => columns.forEach((c, j) => (data[i * columns.length + j] = at(m, r, c))));
-  return { rows: rows.length, columns: columns.length, data };
-}

@@ -1,7 +1,7 @@
 /** Everything the user has selected. The page is a function of it, and an address holds exactly these fields. */
 
 /** How deep the page is: the whole model, a layer, the heads of an attention, one weight; or a view of its own */
-export const LEVELS = ["map", "block", "heads", "cell", "arithmetic", "lens", "search", "words", "compare"] as const;
+export const LEVELS = ["map", "block", "heads", "cell", "arithmetic", "lens", "search", "words"] as const;
 export type Level = (typeof LEVELS)[number];
 
 export interface Choice {
@@ -19,7 +19,9 @@ export interface Choice {
   topK: number;
   topP: number;
   seed: number;
-  /** The model that another one is compared with, or "" */
+  /** Which of the samples is shown */
+  sample: number;
+  /** Another model, whose output is compared in the ledger, or "" */
   other: string;
 
   // What if
@@ -68,6 +70,11 @@ export const MEAN_HEAD = -1;
 /** Tokens that a language model generates after the prompt */
 export const MAX_NEW_TOKENS = 40;
 
+/** Texts that are sampled at once */
+export const SAMPLES = 4;
+/** What the server accepts */
+export const BOUNDS: Partial<Record<keyof Choice, [number, number]>> = { beam: [1, 16], penalty: [0, 5], temperature: [0, 100], topP: [0.01, 1], sample: [0, SAMPLES - 1], tour: [0, 8] };
+
 export const DEFAULTS: Choice = {
   model: "",
   text: "",
@@ -79,6 +86,7 @@ export const DEFAULTS: Choice = {
   topK: 0,
   topP: 1,
   seed: 1,
+  sample: 0,
   other: "",
   prefix: [],
   mask: [],
@@ -108,5 +116,5 @@ export const NO_CHANGES = { prefix: [], mask: [], ablate: [], donor: "", patch: 
 
 /** Fields whose change is a step that the browser's Back undoes; others only replace the address. */
 export const STEPS_BACK: (keyof Choice)[] = [
-  ...(["model", "text", "to", "sentence", "level", "stack", "layer", "part", "block", "other", "tour", "present"] as const),
+  ...(["model", "text", "to", "sentence", "level", "stack", "layer", "part", "block", "tour", "present"] as const),
 ];

@@ -1,5 +1,5 @@
 /** The choice as the hash of the page's address, and back. Default values are left out. */
-import { DEFAULTS, LEVELS, type Choice } from "./choice";
+import { BOUNDS, DEFAULTS, LEVELS, type Choice } from "./choice";
 
 const NAMES = Object.keys(DEFAULTS) as (keyof Choice)[];
 
@@ -36,5 +36,7 @@ function parseValue(name: keyof Choice, text: string): unknown {
   }
   if (typeof usual === "boolean" || name === "rail") return text === "true";
   if (typeof usual === "string") return ALLOWED[name]?.includes(text) === false ? null : text;
-  return text !== "" && Number.isFinite(Number(text)) ? Number(text) : null;
+  const [low, high] = BOUNDS[name] ?? [-1, Infinity];
+  const value = Number(text);
+  return text !== "" && Number.isFinite(value) && value >= low && value <= high ? value : null;
 }

@@ -12,10 +12,13 @@ import { getTensor } from "../maths/safetensors";
 import { hover } from "../model/hover.svelte";
 import { makeHues } from "../model/hues";
 import type { Run } from "../model/run";
-import { DEFAULTS, MAX_NEW_TOKENS, MEAN_HEAD, NO_CHANGES, STEPS_BACK, type Choice } from "./choice";
+import { DEFAULTS, MAX_NEW_TOKENS, MEAN_HEAD, NO_CHANGES, SAMPLES, STEPS_BACK, type Choice } from "./choice";
 import { loadRun, type LoadedRun } from "./loadRun";
 import { choiceFromHash, choiceToHash } from "./permalink";
 import { Resource } from "./resource.svelte";
+
+/** The tag of the target language that a sentence begins with as the model reads it */
+const TAG = /^>>\S+<< /;
 
 type Changes = Pick<TraceRequest, "prefix" | "mask_src" | "ablate">;
 
@@ -84,17 +87,24 @@ class Session {
     const before = this.requestKeys();
     this.choice = choice;
     if (!this.canHideTokens) choice.mask = [];
+    choice.ablate = choice.ablate.filter((name) => this.hasHead(name));
     this.draft = choice.text;
     const after = this.requestKeys();
     if (before.baseline !== after.baseline || !this.baseline.value) await this.decode();
     else if (before.variant !== after.variant) await this.decodeVariant();
   }
 
+  private hasHead(name: string): boolean {
+    const [site = "", layer = -1, head = -1] = name.split(".");
+    const [layers = 0, heads = 0] = this.model?.sites[site as SiteName] ?? [];
+    return Number(layer) >= 0 && Number(layer) < layers && Number(head) >= 0 && Number(head) < heads;
+  }
+
   /** What the two runs depend on */
   private requestKeys(): { baseline: string; variant: string } {
-    const { model, text, to, sentence, beam, penalty, temperature, topK, topP, seed } = this.choice;
+    const { model, text, to, sentence, beam, penalty, temperature, topK, topP, seed, sample } = this.choice;
     const { prefix, mask, ablate, donor, patch, node } = this.choice;
-    const baseline = [model, text, to, sentence, beam, penalty, temperature, topK, topP, seed];
+    const baseline = [model, text, to, sentence, beam, penalty, temperature, topK, topP, seed, sample];
     return { baseline: JSON.stringify(baseline), variant: JSON.stringify([prefix, mask, ablate, donor, patch, node]) };
   }
 
@@ -118,12 +128,18 @@ class Session {
   /** Submit another text. Changes belonged to the old one and are dropped. */
   async submitText(text: string): Promise<void> {
     this.draft = text;
-    this.go({ ...structuredClone(NO_CHANGES), text, sentence: 0, node: "", step: 0 });
+    this.go({ ...structuredClone(NO_CHANGES), text, sentence: 0, sample: 0, node: "", step: 0 });
     await this.decode();
   }
 
   async selectTarget(to: string): Promise<void> {
     this.go({ ...structuredClone(NO_CHANGES), to, node: "" });
+    await this.decode();
+  }
+
+  /** Show another of the samples of a language model. */
+  async selectSample(sample: number): Promise<void> {
+    this.go({ ...structuredClone(NO_CHANGES), sample });
     await this.decode();
   }
 
@@ -225,7 +241,7 @@ class Session {
   }
 
   private traceRequest(): TraceRequest {
-    const settings = this.isGenerator ? { max_len: MAX_NEW_TOKENS } : this.searchSettings;
+    const settings = this.isGenerator ? { max_len: MAX_NEW_TOKENS, ...this.sampling } : this.searchSettings;
     return { model: this.choice.model, ...this.modelInput, ...settings };
   }
 
@@ -246,10 +262,30 @@ class Session {
     };
   }
 
+  /** How a language model draws its text; nothing at temperature 0 */
+  private get sampling(): Partial<TraceRequest> {
+    const { temperature, topK, topP, seed, sample } = this.choice;
+    return temperature ? { samples: SAMPLES, temperature, top_k: topK, top_p: topP, seed, hypothesis: sample } : {};
+  }
+
   /** The search settings that the user has changed. The server uses the model's own for those that are left out. */
   get searchSettings(): { beam?: number; length_penalty?: number } {
     const { beam, penalty } = this.choice;
     return { ...(beam === null ? {} : { beam }), ...(penalty === null ? {} : { length_penalty: penalty }) };
+  }
+
+  /** The models that take the same input as the chosen one */
+  get comparable(): Model[] {
+    const kind = (model: Model) => (isCaptioner(model) ? `image ${model.picture?.size}` : model.task);
+    return this.models.filter((other) => this.model && other.id !== this.model.id && kind(other) === kind(this.model));
+  }
+
+  /** The same sentence or image for another model, which may have other target languages and tags */
+  inputFor(other: Model): ModelInput {
+    if (this.isCaptioner) return this.modelInput;
+    const text = this.to ? this.sentence.replace(TAG, "") : this.sentence;
+    const to = chooseTarget(other, this.to || (this.model?.languages[1] ?? ""));
+    return { text, ...(to ? { to } : {}) };
   }
 
   get modelInput(): ModelInput {
