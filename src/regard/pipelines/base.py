@@ -21,8 +21,8 @@ from regard.pipelines.arguments import check_text
 from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.pipelines.length_limit import LengthLimit
 from regard.pipelines.lens import LogitLens
-from regard.pipelines.predictions import token_log_probs
-from regard.pipelines.what_if import Patch, WhatIf
+from regard.pipelines.predictions import scored_tokens
+from regard.pipelines.what_if import Patch, PatchActivations, WhatIf
 from regard.search.decode import DecodeConfig, decode
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis
@@ -209,22 +209,24 @@ class Pipeline:
         before, after = self._output(encoded, None), self._output(encoded, change)
         batch = encoded.batch(before)
         followed, _ = self._predicted(encoded, before)
-        index = torch.tensor(followed, device=self.device)[:, None]
-        log_probs = [
-            tuple(token_log_probs(self.traced_model, batch, each).gather(1, index)[:, 0].tolist())
-            for each in (None, change)
-        ]
+        log_probs = [tuple(scored_tokens(self.traced_model, batch, followed, each)[0]) for each in (None, change)]
         tokens = tuple(self.tgt_tokenizer.tokens(followed))
         return WhatIf(self._shown(encoded, before, None), self._shown(encoded, after, change), tokens, *log_probs)
 
     def intervention(self, off: Collection[HeadIndex] = (), patch: Patch | None = None) -> Intervention | None:
         """Return heads that are off and activations of another input as an argument for the model; None: nothing."""
         masked = Intervention.switch_off(self.traced_model, off)
-        if patch is None:
-            return masked
+        return combine(masked, None if patch is None else self.patch_activations(patch).intervention)
+
+    def patch_activations(self, patch: Patch) -> PatchActivations:
+        """Run the model on the input of a patch, and take the activations that the patch names."""
         donor = self.encode(patch.source)
         target = self.target_ids(donor, patch.target)
-        return combine(masked, patch_from(self.traced_model, donor.batch(target), patch.sites))
+        if self.generates and target[-1:] != [EOS]:
+            target.append(EOS)  # so that the last token of a prompt is read too
+        intervention = patch_from(self.traced_model, donor.batch(target), patch.sites)
+        read = (SPECIALS[BOS], *self.tgt_tokenizer.tokens(target[:-1])) if self.generates else ()
+        return PatchActivations(intervention, donor.src_tokens, read)
 
     @torch.inference_mode()
     def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:

@@ -50,10 +50,29 @@ class Predictions:
 @torch.inference_mode()
 def token_log_probs(model: Model, batch: Batch, intervention: Intervention | None = None) -> Tensor:
     """log p [T, V] of the token at each position of a batch of one: the next token, the source token or the label"""
-    logits: Tensor = model(batch, intervention)[0].double()
+    return _logits(model, batch, intervention)[0].log_softmax(-1)
+
+
+@torch.inference_mode()
+def scored_tokens(
+    model: Model, batch: Batch, tokens: Sequence[int], intervention: Intervention | None = None, n_rows: int = 1
+) -> list[list[float]]:
+    """Return log p of these tokens, one per position of a batch of one, in each of `n_rows` equal rows.
+
+    An intervention may differ from row to row.
+    """
+    repeated = Batch(*(tensor.expand(n_rows, *tensor.shape[1:]) for tensor in batch.tensors()))
+    logits = _logits(model, repeated, intervention)
+    ids = torch.tensor(tokens, dtype=torch.int64, device=logits.device).expand(n_rows, -1)
+    scores: list[list[float]] = (logits.gather(-1, ids[..., None])[..., 0] - logits.logsumexp(-1)).tolist()
+    return scores
+
+
+def _logits(model: Model, batch: Batch, intervention: Intervention | None) -> Tensor:
+    logits: Tensor = model(batch, intervention).double()
     if isinstance(model, EncoderOnly) and model.predicts_label:
-        logits[:, : len(SPECIALS)] = -torch.inf
-    return logits.log_softmax(-1)
+        logits[..., : len(SPECIALS)] = -torch.inf  # no labels
+    return logits
 
 
 @torch.inference_mode()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.models.intervention import Intervention
 from regard.models.patch import PatchSite
 from regard.pipelines.encoded_input import Input
 
@@ -19,6 +20,17 @@ class Patch:
     source: Input
     sites: Sequence[PatchSite] = ()
     target: str | None = None
+
+
+@dataclass(frozen=True)
+class PatchActivations:
+    """The activations of a patch, and the tokens whose positions they have."""
+
+    intervention: Intervention
+    source_tokens: tuple[str, ...]
+    """What the encoder reads"""
+    read_tokens: tuple[str, ...]
+    """What the decoder reads"""
 
 
 @dataclass(frozen=True)

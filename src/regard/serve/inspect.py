@@ -12,7 +12,8 @@ from regard.models.intervention import ChangedModel, Intervention
 from regard.models.record import AttentionRecord, HeadRecord
 from regard.pipelines.base import Pipeline, check_hypotheses
 from regard.pipelines.encoded_input import EncodedInput
-from regard.pipelines.predictions import Predictions, forced_log_probs, token_log_probs
+from regard.pipelines.predictions import Predictions, forced_log_probs, scored_tokens, token_log_probs
+from regard.pipelines.what_if import PatchActivations
 from regard.search.decode import DecodeConfig, decode, length_limits
 from regard.search.length_penalty import normalise_score
 from regard.search.protocols import Hypothesis, SearchStep
@@ -41,6 +42,8 @@ class TraceQuery:
     """How many of the most likely tokens are recorded at each position"""
     n_cut: int = 0
     """Tokens of the input that the model does not read"""
+    patch: PatchActivations | None = None
+    """The activations of another input that the intervention has"""
 
     def batch(self, target: tuple[int, ...]) -> Batch:
         """The input with a forced target"""
@@ -177,6 +180,19 @@ def _traced_hypotheses(
         node = last_nodes.get(hypothesis.ids, ROOT)
         traced.append(TracedHypothesis(hypothesis.ids, score, log_prob, node, is_cut, log_probs))
     return tuple(traced)
+
+
+@torch.inference_mode()
+def score_again(baseline: TraceResult, query: TraceQuery) -> tuple[float, ...] | None:
+    """Return log p of the tokens of another trace with the input and the changes of this query.
+
+    None if the positions do not correspond: the tokens of a text that another text does not have.
+    """
+    tokens, batch = baseline.predictions.tokens, query.batch(baseline.target)
+    model = query.pipeline.traced_model
+    if isinstance(model, EncoderOnly) and not model.predicts_label and len(tokens) != batch.src.shape[1]:
+        return None
+    return tuple(scored_tokens(model, batch, tokens, query.intervention)[0])
 
 
 def trace_head(result: TraceResult, kind: str, layer: int, head: int) -> HeadRecord:

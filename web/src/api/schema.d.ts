@@ -289,6 +289,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/trace/{trace_id}/flow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Flow
+         * @description Return lengths of vectors as safetensors, float32, with the metadata `points`.
+         *
+         *     `encoder.norms` [points, positions]: after the embedding and after each part; `encoder.added` [parts,
+         *     positions]: of what each part adds; `cross.heads` [layers, heads, positions]: of what each head adds.
+         */
+        get: operations["flow_v1_trace__trace_id__flow_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/trace/{trace_id}/heads": {
         parameters: {
             query?: never;
@@ -644,6 +667,21 @@ export interface components {
             local: "none" | "monotonic" | "predictive";
             /** Bias */
             bias: boolean;
+        };
+        /**
+         * BaselineInfo
+         * @description How likely the tokens of the baseline are, then and with the input and the changes of this request.
+         */
+        BaselineInfo: {
+            /** Log Probs Before */
+            log_probs_before: number[];
+            /** Log Probs */
+            log_probs: number[];
+            /**
+             * Delta
+             * @description Change of their sum
+             */
+            delta: number;
         };
         /**
          * BeamInfo
@@ -1776,6 +1814,8 @@ export interface components {
              * @default []
              */
             ablate?: string[];
+            /** @description Activations to replace */
+            patch?: components["schemas"]["PatchRequest"] | null;
             /**
              * K
              * @default 10
@@ -1944,6 +1984,62 @@ export interface components {
              * @description Without those of a tied table
              */
             parameters: number;
+        };
+        /**
+         * PatchInfo
+         * @description The other input of a patch: what its positions are. Position i is replaced by position i.
+         */
+        PatchInfo: {
+            /**
+             * Source
+             * @description Source tokens or regions, for the encoder
+             */
+            source: components["schemas"]["PieceInfo"][];
+            /**
+             * Read
+             * @description What the decoder reads; of a decoder-only translator the positions begin with the source
+             */
+            read: components["schemas"]["PieceInfo"][];
+        };
+        /**
+         * PatchRequest
+         * @description Another input, whose activations take the place of the model's own.
+         */
+        PatchRequest: {
+            /**
+             * Text
+             * @default
+             */
+            text?: string;
+            /** Pixels */
+            pixels?: string | null;
+            /**
+             * Sites
+             * @description Empty: the outputs of all layers
+             * @default []
+             */
+            sites?: components["schemas"]["PatchSiteRequest"][];
+        };
+        /**
+         * PatchSiteRequest
+         * @description Where activations are replaced: in the output of a layer or, with `head`, of one head.
+         */
+        PatchSiteRequest: {
+            /**
+             * Kind
+             * @description encoder or decoder; for a head also cross
+             * @enum {string}
+             */
+            kind: "encoder" | "decoder" | "cross";
+            /** Layer */
+            layer: number;
+            /** Head */
+            head?: number | null;
+            /**
+             * Position
+             * @description null: at all positions that both inputs have
+             */
+            position?: number | null;
         };
         /**
          * PieceInfo
@@ -2410,6 +2506,8 @@ export interface components {
              * @default []
              */
             ablate?: string[];
+            /** @description Activations to replace */
+            patch?: components["schemas"]["PatchRequest"] | null;
             /**
              * Target
              * @description Ids whose generation is traced; without them, the model searches for its own output
@@ -2459,6 +2557,11 @@ export interface components {
              * @default false
              */
             stream?: boolean;
+            /**
+             * Baseline
+             * @description A trace of the same model: the response says how likely its tokens are now
+             */
+            baseline?: string | null;
             /**
              * Tab
              * @description A random name of the browser's tab: each tab keeps its own latest traces
@@ -2530,6 +2633,9 @@ export interface components {
             beam: components["schemas"]["BeamInfo"];
             decoding: components["schemas"]["DecodingInfo"];
             cache: components["schemas"]["CacheInfo"] | null;
+            /** @description null without a baseline, or if its positions do not correspond */
+            baseline: components["schemas"]["BaselineInfo"] | null;
+            patch: components["schemas"]["PatchInfo"] | null;
         };
         /**
          * TranslateFileRequest
@@ -3192,6 +3298,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LensResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    flow_v1_trace__trace_id__flow_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trace_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-safetensors": string;
                 };
             };
             /** @description Error */

@@ -1,5 +1,6 @@
 """The page's own API for the computation inside a model: its description, stages of blocks, the lens, all heads."""
 
+import json
 import re
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from regard.errors import UserError
 from regard.models.describe import describe
 from regard.models.encoder_only import EncoderOnly
 from regard.models.lens import lens_rows
+from regard.models.stages.flow import record_flow
 from regard.models.stages.record import record_block
 from regard.models.stages.stage import BlockRecord
 from regard.serve.batch_queue import FunctionJob, QueuedJob
@@ -71,10 +73,7 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         def run(queued: QueuedJob) -> bytes:
             record = _record(result, block)
             selected = {text: _select(record, text) for text in value}
-            if sum(4 * tensor.numel() for tensor in selected.values()) > (most := dispatcher.limits.tensor_bytes):
-                detail = f"values may have {most:,} bytes; ask for parts of them, such as name[0:100;0:64]"
-                raise ApiError(413, "Content too large", detail)
-            return save({name: _as_float32(tensor) for name, tensor in selected.items()})
+            return _serialise(selected, dispatcher.limits.tensor_bytes)
 
         [content] = await dispatcher.run(request, [FunctionJob(run, "export")])
         return SafetensorsResponse(content)
@@ -97,6 +96,27 @@ def _add_effect_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
 
         [response] = await dispatcher.run(request, [FunctionJob(run, "export")])
         return response
+
+    @routes.get("/trace/{trace_id}/flow", response_class=SafetensorsResponse)
+    async def flow(request: Request, trace_id: str) -> Response:
+        """Return lengths of vectors as safetensors, float32, with the metadata `points`.
+
+        `encoder.norms` [points, positions]: after the embedding and after each part; `encoder.added` [parts,
+        positions]: of what each part adds; `cross.heads` [layers, heads, positions]: of what each head adds.
+        """
+        result = stored_trace(store, trace_id)
+
+        def run(queued: QueuedJob) -> bytes:
+            query = result.query
+            flow = record_flow(query.pipeline.traced_model, query.batch(result.target), query.intervention)
+            values = {f"{kind}.heads": norms for kind, norms in flow.heads.items()}
+            for name, stack in flow.stacks.items():
+                values |= {f"{name}.norms": stack.norms, f"{name}.added": stack.added}
+            points = json.dumps({name: stack.points for name, stack in flow.stacks.items()})
+            return _serialise(values, dispatcher.limits.tensor_bytes, {"points": points})
+
+        [content] = await dispatcher.run(request, [FunctionJob(run, "export")])
+        return SafetensorsResponse(content)
 
     @routes.get("/trace/{trace_id}/heads")
     async def heads(request: Request, trace_id: str) -> HeadEffectsResponse:
@@ -147,6 +167,13 @@ def _select_axis(tensor: Tensor, axis: int, part: str) -> Tensor:
         return tensor.index_select(axis, indices)
     except (ValueError, RuntimeError, IndexError):
         raise ApiError(422, "Invalid request", "a selection is outside of its value, or is not one") from None
+
+
+def _serialise(values: dict[str, Tensor], most_bytes: int, metadata: dict[str, str] | None = None) -> bytes:
+    if sum(4 * tensor.numel() for tensor in values.values()) > most_bytes:
+        detail = f"values may have {most_bytes:,} bytes; ask for parts of them, such as name[0:100;0:64]"
+        raise ApiError(413, "Content too large", detail)
+    return save({name: _as_float32(tensor) for name, tensor in values.items()}, metadata=metadata)
 
 
 def _as_float32(tensor: Tensor) -> NDArray[Any]:

@@ -1,6 +1,5 @@
 """The page's own API for looking inside a model: traces, their tensors, one head in detail, the next token."""
 
-import base64
 import json
 from typing import Annotated, Any, Literal
 
@@ -11,34 +10,27 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from regard.errors import UserError
-from regard.models.intervention import Intervention
 from regard.models.record import KINDS, AttentionRecord, HeadRecord
 from regard.pipelines.base import Pipeline
-from regard.pipelines.encoded_input import EncodedInput, Input
-from regard.pipelines.generator import Generator
-from regard.search.decode import DecodeConfig
 from regard.serve.batch_queue import FunctionJob, QueuedJob
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
 from regard.serve.event_stream import stream_events
-from regard.serve.inspect import TraceQuery, TraceResult, next_token_log_probs, run_trace, trace_head
+from regard.serve.inspect import TraceResult, next_token_log_probs, run_trace, score_again, trace_head
 from regard.serve.jobs import Report
 from regard.serve.openapi_document import ERRORS, SafetensorsResponse, event_stream
-from regard.serve.registry import ServedModel
 from regard.serve.schemas.base import limited_route
-from regard.serve.schemas.trace_responses import NextTokensResponse, TraceResponse
+from regard.serve.schemas.trace_responses import BaselineInfo, NextTokensResponse, TraceResponse
 from regard.serve.schemas.v1_requests import (
-    SEARCH_SETTINGS,
     ExplainRequest,
-    InspectRequest,
     NextTokensRequest,
     TraceRequest,
 )
 from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent
+from regard.serve.trace_query import check_texts, make_trace_query, read_model_input
 from regard.serve.trace_store import TraceStore
 
 _THUMBNAIL = 64  # cells per side
-_MAX_NEW_TOKENS = 100  # of a language model in a trace
 LayerOrHead = Annotated[int | None, Query(ge=0, lt=1000)]
 WeightTensor = NDArray[np.uint8] | NDArray[np.float32]
 
@@ -58,15 +50,21 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         """
         served = dispatcher.find(body.model)
         text = dispatcher.tagged(served, body.text, body.to)
-        dispatcher.check_text(served, text)
+        check_texts(dispatcher, served, text, body)
         trace_id = store.new_id()
+        baseline = None if body.baseline is None else stored_trace(store, body.baseline)
+        if baseline is not None and baseline.query.pipeline is not served.pipeline:
+            raise ApiError(422, "Invalid request", "the baseline is a trace of another model")
 
         def make_job(report: Report | None = None) -> FunctionJob[tuple[TraceResult, str]]:
             def run(queued: QueuedJob) -> tuple[TraceResult, str] | None:
-                result = run_trace(_trace_query(served, text, body), queued.is_cancelled, report)
+                query = make_trace_query(served, text, body)
+                result = run_trace(query, queued.is_cancelled, report)
                 if result is None:
                     return None
-                response = TraceResponse.of(trace_id, served.name, result, dispatcher.limits.trace_seconds)
+                before = None if baseline is None else BaselineInfo.of(baseline, score_again(baseline, query))
+                seconds = dispatcher.limits.trace_seconds
+                response = TraceResponse.of(trace_id, served.name, result, seconds, before)
                 return result, response.model_dump_json()  # of a long search this takes a while, so it is done here
 
             return FunctionJob(run, "trace")
@@ -86,14 +84,13 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         """Return the most likely tokens after a prefix."""
         served = dispatcher.find(body.model)
         text = dispatcher.tagged(served, body.text, body.to)
-        dispatcher.check_text(served, text)
-
+        check_texts(dispatcher, served, text, body)
         if not served.pipeline.generates:
             raise ApiError(422, "Invalid request", f"a {served.pipeline.noun} generates no tokens; use /v1/trace")
 
         def run(queued: QueuedJob) -> NextTokensResponse:
-            encoded, prefix, intervention = _model_input(served, text, body)
-            log_probs = next_token_log_probs(served.pipeline, encoded, prefix, intervention)
+            read = read_model_input(served, text, body)
+            log_probs = next_token_log_probs(served.pipeline, read.encoded, read.prefix, read.intervention)
             return NextTokensResponse.of(served.pipeline.tgt_tokenizer, log_probs, body)
 
         [response] = await dispatcher.run(request, [FunctionJob(run, "trace")])
@@ -141,80 +138,6 @@ def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceSt
 
         [content] = await dispatcher.run(request, [FunctionJob(run, "trace")])
         return SafetensorsResponse(content)
-
-
-def _trace_query(served: ServedModel[Pipeline], text: str, body: TraceRequest) -> TraceQuery:
-    encoded, prefix, intervention = _model_input(served, text, body)
-    pipeline = served.pipeline
-    if not encoded.src_ids and not prefix and pipeline.image_size is None:
-        raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
-    if body.target is not None and not body.target:
-        raise ApiError(422, "Invalid request", "the target is empty; give at least one id, or leave it out")
-    if not pipeline.generates and (body.target or body.prefix or body.samples):
-        raise ApiError(422, "Invalid request", f"a {pipeline.noun} generates no output; leave out target and samples")
-    _check_vocabulary(pipeline, body.target or [])
-    n_new = min(body.max_len or _MAX_NEW_TOKENS, _MAX_NEW_TOKENS)
-    n_cut = max(0, len(pipeline.input_tokens(text)) - len(encoded.src_ids)) if pipeline.noun == "classifier" else 0
-    if isinstance(pipeline, Generator) and body.target is None:
-        n_new, kept = pipeline.fit_prompt(prefix, n_new)
-        n_cut, prefix = len(prefix) - len(kept), tuple(kept)
-    target = None if body.target is None else (*encoded.prefix, *body.target)
-    config = _decode_config(pipeline, body, len(prefix) + n_new)
-    return TraceQuery(pipeline, encoded, config, prefix, intervention, target, body.hypothesis, body.k, n_cut)
-
-
-def _decode_config(pipeline: Pipeline, body: TraceRequest, max_len: int) -> DecodeConfig:
-    """Return the model's settings with those of the request; all hypotheses of the beam are returned."""
-    options = body.model_dump(include=SEARCH_SETTINGS, exclude_none=True)
-    if pipeline.noun == "generator":
-        options["max_len"] = max_len
-    if body.samples:
-        sampling = body.model_dump(include={"temperature", "top_k", "top_p", "seed"})
-        options |= {"sampling": sampling, "n_best": body.samples}
-    config = DecodeConfig.parse({**pipeline.decode_config.model_dump(), **options}, where="trace")
-    return config if body.samples else config.model_copy(update={"n_best": config.beam, "sampling": None})
-
-
-def _model_input(
-    served: ServedModel[Pipeline], text: str, body: InspectRequest
-) -> tuple[EncodedInput, tuple[int, ...], Intervention | None]:
-    """Return the encoded input, the ids that the output starts with, and the heads that are switched off.
-
-    `text` is that of the request with its tag.
-    """
-    pipeline = served.pipeline
-    if body.mask_src and not pipeline.can_hide_tokens:
-        detail = "tokens cannot be hidden from this model; see can_hide_tokens in /v1/models"
-        raise ApiError(422, "Invalid request", detail)
-    _check_vocabulary(pipeline, body.prefix)
-    encoded = pipeline.encode(_source(served, text, body), body.mask_src)
-    heads = [(kind, int(layer), int(head)) for kind, layer, head in (name.split(".") for name in body.ablate)]
-    try:
-        intervention = Intervention.switch_off(pipeline.traced_model, heads)
-    except UserError as error:  # its message has nothing of the request but numbers
-        raise ApiError(422, "Invalid request", str(error)) from None
-    return encoded, (*encoded.prefix, *body.prefix), intervention
-
-
-def _source(served: ServedModel[Pipeline], text: str, body: InspectRequest) -> Input:
-    """Return the text or, for a captioner, the image. The client has scaled it: no image file is opened here."""
-    if served.pipeline.image_size is None:
-        if body.pixels is not None:
-            raise ApiError(422, "Invalid request", "this model reads text, not images")
-        return text
-    try:
-        pixels = base64.b64decode(body.pixels or "", validate=True)
-    except ValueError:
-        pixels = b""
-    side = served.pipeline.image_size.pixels
-    if len(pixels) != 3 * side**2:
-        raise ApiError(422, "Invalid request", f"pixels must be {side} × {side} × 3 bytes in base64")
-    return np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3).copy()
-
-
-def _check_vocabulary(pipeline: Pipeline, ids: list[int]) -> None:
-    if any(token >= pipeline.tgt_tokenizer.size for token in ids):
-        raise ApiError(422, "Invalid request", "an id is outside of the vocabulary")
 
 
 def stored_trace(store: TraceStore, trace_id: str) -> TraceResult:

@@ -9,6 +9,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.nn.attention import MultiHeadAttention
 from regard.pipelines.base import Pipeline
 from regard.pipelines.predictions import Predictions
+from regard.pipelines.what_if import PatchActivations
 from regard.search.decode import DecodeConfig
 from regard.search.sampling import SamplingConfig, filter_probabilities
 from regard.search.search_tree import Node
@@ -206,6 +207,35 @@ class PredictionInfo(ResponseBody):
         ]
 
 
+class BaselineInfo(ResponseBody):
+    """How likely the tokens of the baseline are, then and with the input and the changes of this request."""
+
+    log_probs_before: list[float]
+    log_probs: list[float]
+    delta: float
+    """Change of their sum"""
+
+    @classmethod
+    def of(cls, baseline: TraceResult, log_probs: tuple[float, ...] | None) -> "BaselineInfo | None":
+        if log_probs is None:
+            return None
+        before = baseline.predictions.log_probs.tolist()
+        return cls(log_probs_before=before, log_probs=list(log_probs), delta=sum(log_probs) - sum(before))
+
+
+class PatchInfo(ResponseBody):
+    """The other input of a patch: what its positions are. Position i is replaced by position i."""
+
+    source: list[PieceInfo]
+    """Source tokens or regions, for the encoder"""
+    read: list[PieceInfo]
+    """What the decoder reads; of a decoder-only translator the positions begin with the source"""
+
+    @classmethod
+    def of(cls, patch: PatchActivations) -> "PatchInfo":
+        return cls(source=PieceInfo.list_of(patch.source_tokens), read=PieceInfo.list_of(patch.read_tokens))
+
+
 class TraceResponse(ResponseBody):
     id: str
     model: str
@@ -234,9 +264,14 @@ class TraceResponse(ResponseBody):
     beam: BeamInfo
     decoding: DecodingInfo
     cache: CacheInfo | None
+    baseline: BaselineInfo | None
+    """null without a baseline, or if its positions do not correspond"""
+    patch: PatchInfo | None
 
     @classmethod
-    def of(cls, trace_id: str, model: str, result: TraceResult, seconds: float) -> "TraceResponse":
+    def of(
+        cls, trace_id: str, model: str, result: TraceResult, seconds: float, baseline: BaselineInfo | None = None
+    ) -> "TraceResponse":
         query, pipeline = result.query, result.query.pipeline
         is_image = query.encoded.src.is_floating_point()
         tokens = query.encoded.src_tokens
@@ -263,6 +298,8 @@ class TraceResponse(ResponseBody):
             beam=BeamInfo(k=n_beams, steps=steps),
             decoding=DecodingInfo.of(query.config),
             cache=CacheInfo.of(pipeline, len(result.target)),
+            baseline=baseline,
+            patch=None if query.patch is None else PatchInfo.of(query.patch),
         )
 
 

@@ -58,6 +58,26 @@ class TranslateRequest(DecodeRequest):
     stream: bool = False
 
 
+class PatchSiteRequest(RequestBody):
+    """Where activations are replaced: in the output of a layer or, with `head`, of one head."""
+
+    kind: SiteName
+    """encoder or decoder; for a head also cross"""
+    layer: SmallIndex
+    head: SmallIndex | None = None
+    position: Annotated[int, LimitedBy("tokens", Le), Field(ge=0)] | None = None
+    """null: at all positions that both inputs have"""
+
+
+class PatchRequest(RequestBody):
+    """Another input, whose activations take the place of the model's own."""
+
+    text: LimitedText = ""
+    pixels: PixelString | None = None
+    sites: Annotated[list[PatchSiteRequest], Field(max_length=256)] = Field([])
+    """Empty: the outputs of all layers"""
+
+
 class InspectRequest(RequestBody):
     """The input of a model, and changes to what the model sees."""
 
@@ -73,6 +93,8 @@ class InspectRequest(RequestBody):
     """Positions of source tokens that are hidden from the model"""
     ablate: HeadNames = Field([])
     """Heads that are switched off, as kind.layer.head"""
+    patch: PatchRequest | None = None
+    """Activations to replace"""
 
 
 class TraceRequest(InspectRequest, DecodeRequest):
@@ -92,6 +114,8 @@ class TraceRequest(InspectRequest, DecodeRequest):
     """How many of the most likely tokens to return at each position"""
     stream: bool = False
     """Whether to send the output while it is decoded"""
+    baseline: TraceId | None = None
+    """A trace of the same model: the response says how likely its tokens are now"""
     tab: TabName = ""
     """A random name of the browser's tab: each tab keeps its own latest traces"""
 
