@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { dot, largestDifference } from "../src/maths/array";
 import { diffWords } from "../src/maths/diff";
-import { at, meanOfHeads, toMatrix } from "../src/maths/matrix";
+import { at, maxPool, meanOfHeads, toMatrix } from "../src/maths/matrix";
 import { softmax } from "../src/maths/softmax";
 import { largestTerms } from "../src/maths/sum";
 
@@ -65,4 +65,10 @@ test("a diff keeps the longest common words, and both texts can be read off it",
   expect(diff.filter(({ change }) => change <= 0).map(({ text }) => text).join(" ")).toBe(first);
   expect(diff.filter(({ change }) => change >= 0).map(({ text }) => text).join(" ")).toBe(second);
   expect(diffWords("", "a")).toEqual([{ text: "a", change: 1 }]);
+});
+
+test("pooling keeps the largest weight of each part, and leaves a small matrix as it is", () => {
+  const m = { rows: 4, columns: 3, data: Float32Array.from([0, 1, 0, 2, 0, 0, 0, 0, 3, 0, 0, 0]) };
+  expect(Array.from(maxPool(m, 2, 3).data)).toEqual([2, 1, 0, 0, 0, 3]);
+  expect(maxPool(m, 10, 10)).toBe(m);
 });

@@ -47,6 +47,7 @@ async function startSession(models: Partial<Model>[], hash = "#text=yes") {
   vi.stubGlobal("location", { hash });
   vi.stubGlobal("fetch", async (path: string, { body }: { body?: string }) => {
     requests.push({ path, body: body ? JSON.parse(body) : {} });
+    if (path.endsWith("/flow")) return new Response(new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125]));
     if (path.startsWith("v1/describe")) return Response.json({ stacks: [], blocks: [], output: {} });
     return answers[path]?.() ?? new Response(null, { status: 404 });
   });
@@ -189,4 +190,13 @@ test("a language model samples only at a temperature above 0", async () => {
   session.go({ temperature: 0.8, topK: 5 });
   await session.decode();
   expect(bodies("v1/trace").at(-1)).toMatchObject({ samples: 4, temperature: 0.8, top_k: 5, seed: 1, hypothesis: 0 });
+});
+
+test("patches name a layer's output or a head's, at all positions or at one", async () => {
+  const { parsePatch } = await import("../src/state/session.svelte");
+  expect(parsePatch("encoder.1")).toEqual({ kind: "encoder", layer: 1 });
+  expect(parsePatch("cross.1.3:2")).toEqual({ kind: "cross", layer: 1, head: 3, position: 2 });
+  const session = await startSession([{}]);
+  await session.change({ donor: "no", patch: ["encoder.0:1"] });
+  expect(bodies("v1/trace").at(-1)).toMatchObject({ baseline: "trace", patch: { text: "no", sites: [{ kind: "encoder", layer: 0, position: 1 }] } });
 });

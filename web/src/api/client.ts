@@ -62,6 +62,11 @@ export async function createTrace(request: TraceRequest, onProgress: (text: stri
 
 export const lens = (trace: string, signal?: AbortSignal) => sendJson<Lens>(`v1/trace/${trace}/lens?k=4`, undefined, signal);
 
+/** Lengths of the streams, of what each part adds to them, and of what each head adds */
+export async function flow(trace: string, signal?: AbortSignal): Promise<Tensors> {
+  return parseSafetensors(await (await send(`v1/trace/${trace}/flow`, undefined, signal)).arrayBuffer());
+}
+
 export const headEffects = (trace: string, signal?: AbortSignal) => sendJson<HeadEffects>(`v1/trace/${trace}/heads`, undefined, signal);
 
 /** The operations of a block in order */

@@ -145,6 +145,13 @@ export function layoutMap(input: MapInput): MapLayout {
   };
 }
 
+/** The height below which the rows of long sentences would not be legible; the map then scrolls. */
+export function neededHeight({ stacks }: Description, rows: Record<StackName, number>, k: number): number {
+  const one = (count: number) => Math.min(count, 15) * 17 * k;
+  if (stacks.length > 1) return 228 * k + 94 + Math.max(one(rows.encoder) / 0.44, one(rows.encoder) + one(rows.decoder));
+  return 182 * k + 44 + Math.max(90, one(Math.max(rows.encoder, rows.decoder))) + 190 * k;
+}
+
 type Vertical = Omit<StackPlace, "labels" | "start" | "end">;
 
 /** Encoder at the top left, decoder at the bottom right: the rails of the source run over the decoder. */

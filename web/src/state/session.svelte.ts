@@ -7,6 +7,7 @@ import type { Given as ModelInput, SiteName, Tokenized, Translated } from "../ap
 import { prepareImage, type InputImage } from "../figure/inputImage";
 import { language } from "../i18n/language.svelte";
 import { isJoint, type Description } from "../model/description";
+import { pathTo } from "../maths/beamTree";
 import { meanOfHeads, toMatrix, type Matrix } from "../maths/matrix";
 import { getTensor } from "../maths/safetensors";
 import { hover } from "../model/hover.svelte";
@@ -20,7 +21,7 @@ import { Resource } from "./resource.svelte";
 /** The tag of the target language that a sentence begins with as the model reads it */
 const TAG = /^>>\S+<< /;
 
-type Changes = Pick<TraceRequest, "prefix" | "mask_src" | "ablate">;
+type Changes = Pick<TraceRequest, "prefix" | "mask_src" | "ablate" | "patch">;
 
 class Session {
   choice = $state<Choice>(structuredClone(DEFAULTS));
@@ -192,9 +193,18 @@ class Session {
     this.errorMessage = "";
     if (!this.hasChanges) return this.variant.clear();
     this.variant.value = null;
-    const request = { ...this.traceRequest(), ...this.changesRequest() };
+    const base = this.baseline.value?.run.trace;
+    const target = this.nodeTarget();
+    const request = { ...this.traceRequest(), ...this.changesRequest(), ...(base ? { baseline: base.id } : {}), ...(target ? { target } : {}) };
     const loaded = await this.variant.load((signal) => loadRun(request, () => undefined, signal), this.reportError);
     if (loaded) hover.aligned = loaded.run.aligned;
+  }
+
+  /** The ids on the way to the chosen node of the search; null for the best hypothesis */
+  private nodeTarget(): number[] | null {
+    const trace = this.baseline.value?.run.trace;
+    const path = trace && this.choice.node ? pathTo(trace.beam, this.choice.node).map(({ token }) => token.id) : [];
+    return path.length ? path.slice(this.isGenerator ? (trace?.n_prompt ?? 0) : 0) : null;
   }
 
   /** Change the model or its input, and run it again. */
@@ -254,8 +264,9 @@ class Session {
   }
 
   private changesRequest(): Changes {
-    const { prefix, mask, ablate } = this.choice;
+    const { prefix, mask, ablate, donor, patch } = this.choice;
     return {
+      ...(patch.length ? { patch: { text: donor, sites: patch.map(parsePatch) } } : {}),
       ...(prefix.length ? { prefix: [...prefix] } : {}),
       ...(mask.length ? { mask_src: [...mask] } : {}),
       ...(ablate.length ? { ablate: [...ablate] } : {}),
@@ -316,6 +327,13 @@ class Session {
   get place(): string {
     return JSON.stringify(STEPS_BACK.map((name) => this.choice[name]));
   }
+}
+
+/** encoder.1 = the output of a layer, cross.1.3 = the output of a head; :2 at the end = at this position only */
+export function parsePatch(name: string): NonNullable<NonNullable<TraceRequest["patch"]>["sites"]>[number] {
+  const [place = "", position] = name.split(":");
+  const [kind, layer, head] = place.split(".");
+  return { kind: kind as SiteName, layer: Number(layer), ...(head === undefined ? {} : { head: Number(head) }), ...(position === undefined ? {} : { position: Number(position) }) };
 }
 
 /** The list without the item if it is in it, else with it */
