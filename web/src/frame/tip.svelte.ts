@@ -24,5 +24,5 @@ export const tips: Action<Element, () => string[]> = (element, lines) => {
   const out = () => tip.hide();
   element.addEventListener("pointermove", move);
   element.addEventListener("pointerout", out);
-  return { update: (next) => void (current = next), destroy: out };
+  return { update: (next) => void (current = next), destroy: () => queueMicrotask(out) };
 };

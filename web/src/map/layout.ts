@@ -68,7 +68,7 @@ export interface MapInput {
 }
 
 const SHARE: Record<Part["kind"], number> = { attention: 1, "feed-forward": 0.66, recurrent: 0.9, "state-space": 0.9, window: 0.9 };
-const MIN_UNIT = 54; // pixels of a part of share 1; below, layers fold
+const MIN_UNIT = 42; // pixels of a part of share 1; below, layers fold
 const SLAT = 9;
 const OUT_WIDTH = 196;
 const HEADING = 92;

@@ -13,11 +13,14 @@ class Hover {
   keys = $state.raw<Key[]>([]);
   /** The source token of each step, so that aligned words light up together */
   aligned: number[] = [];
+  /** The element under the pointer: when it disappears, nothing is lit any more */
+  from: Element | null = null;
   private readonly elements = new Map<Key, Set<Element>>();
   private lit: Element[] = [];
 
   /** Light these words. A single word also lights the words it is aligned with; a pair is a link and lights only itself. */
   light(keys: Key[]): void {
+    this.from = null;
     for (const element of this.lit) element.classList.remove("hot");
     const wide = keys.length === 1 ? [...keys, ...this.partners(keys[0] as Key)] : keys;
     this.keys = wide;
@@ -57,7 +60,11 @@ export const word: Action<Element, Key[] | { keys: Key[]; point: boolean }> = (e
     hover.add(element, keys);
     element.toggleAttribute("data-dim", true);
   };
-  const on = (event: Event) => point && !((event as PointerEvent).pointerType === "touch") && hover.light(keys);
+  const on = (event: Event) => {
+    if (!point || (event as PointerEvent).pointerType === "touch") return;
+    hover.light(keys);
+    hover.from = element;
+  };
   const off = () => point && hover.light([]);
   set(parameter);
   for (const name of ["pointerenter", "focus"]) element.addEventListener(name, on);
@@ -66,7 +73,7 @@ export const word: Action<Element, Key[] | { keys: Key[]; point: boolean }> = (e
     update: set,
     destroy() {
       hover.remove(element, keys);
-      if (point && element.classList.contains("hot")) hover.light([]);
+      if (hover.from === element) queueMicrotask(() => hover.light([])); // state must not change while the view is torn down
     },
   };
 };
