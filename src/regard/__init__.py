@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.documents.translate import translate_document
     from regard.explain.topics import explain_topic
     from regard.labs import run_lab
+    from regard.models.patch import PatchSite
     from regard.models.record import AttentionRecord
     from regard.nn.attention import attend
     from regard.pipelines.captioner import Captioner
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from regard.pipelines.generator import Generator
     from regard.pipelines.load import load
     from regard.pipelines.translator import Translator
+    from regard.pipelines.what_if import Patch
     from regard.train.recipe import load_recipe
     from regard.train.train_model import train_model
     from regard.visualize.picture import draw_attention
@@ -39,6 +41,8 @@ __all__ = [
     "DatasetOptions",
     "Generator",
     "Glossary",
+    "Patch",
+    "PatchSite",
     "Translator",
     "UserError",
     "__version__",
@@ -66,6 +70,8 @@ _MODULES = {
     "Classifier": "regard.pipelines.classifier",
     "Captioner": "regard.pipelines.captioner",
     "AttentionRecord": "regard.models.record",
+    "Patch": "regard.pipelines.what_if",
+    "PatchSite": "regard.models.patch",
     "attend": "regard.nn.attention",
     "DatasetOptions": "regard.data.builtin.datasets",
     "write_dataset": "regard.data.builtin.datasets",

@@ -28,6 +28,10 @@ FIELDS: dict[str, list[Any]] = {
     "names": ["cross.weights", "encoder.thumb,decoder.weights", "decoder.weights", "none"],
     "ablate": [["cross.0.1"], ["decoder.1.3", "encoder.0.0"], []],
     "pixels": [None],
+    "block": ["decoder.0", "output", "encoder.embedding", "none"],
+    "value": [["input"], ["logits[0:1]"]],
+    "baseline": [None, TRACE_ID],
+    "tab": ["", "tab"],
     "role": ["user", "assistant", "system"],
     "format": ["text", "html"],
 }

@@ -58,3 +58,9 @@ def save_toy(folder: Path, options: dict[str, object], task: TaskName = "transla
     bundle = Bundle(model.eval(), config, tokenizers, ("src", "tgt"), DecodeConfig(), task, 64)
     bundle.save(folder, "toy")
     return folder
+
+
+def toy_classifier(folder: Path, task: TaskName = "classify") -> Path:
+    """A classifier or, with the task `masked`, a model that fills in tokens"""
+    head = "label" if task == "classify" else "tokens"
+    return save_toy(folder, {"kind": "encoder", "encoder": STACK, "head": head}, task)

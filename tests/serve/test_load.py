@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from safetensors.numpy import load as load_tensors
 
 import regard as library
 from regard.serve import header_timeout
@@ -125,3 +126,28 @@ def test_connections_without_a_complete_request_head_are_closed(
             for _ in range(3):
                 assert client.get(f"{address}/healthz").status_code == 200
                 time.sleep(0.4)
+
+
+def test_a_class_of_a_hundred_traces_at_once(models: dict[str, Path]) -> None:
+    """Each tab sees its own trace, and what it reads of it."""
+    texts = random_sentences(100)
+
+    async def trace(client: httpx.AsyncClient, number: int) -> bool:
+        body = {"model": "toy", "text": texts[number], "max_len": 4, "beam": 2, "tab": f"tab-{number}"}
+        response = await client.post("/v1/trace", json=body)
+        assert response.status_code == 200, response.text
+        result = response.json()
+        weights = await client.get(f"/v1/trace/{result['id']}/tensors", params={"names": "cross.weights"})
+        assert weights.status_code == 200, weights.text
+        shape = (2, 4, len(result["target"]), len(result["source"]))
+        source = " ".join(token["text"].strip("▁") for token in result["source"][:-1])
+        return source == texts[number] and load_tensors(weights.content)["cross.weights"].shape == shape
+
+    async def trace_all(address: str) -> list[bool]:
+        limits = httpx.Limits(max_connections=100)
+        async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
+            return list(await asyncio.gather(*(trace(client, number) for number in range(100))))
+
+    with serving({"toy": models["toy"]}) as (address, app):
+        assert all(asyncio.run(trace_all(address)))
+        assert len(app.state.traces) == 100

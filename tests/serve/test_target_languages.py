@@ -72,6 +72,7 @@ def test_the_pages_api_takes_to(client: TestClient, expected: dict[str, str]) ->
             "id": body["source"][0]["id"],
             "text": f"▁{tag}",
             "word": -1,
+            "character": None,
         }
         assert [part["read"].split()[0] for part in body["sentences"]] == [tag] * 3
         assert post(client, "/v1/translate", model="many", text=f"{tag} {PARAGRAPH}")["text"] == text

@@ -19,7 +19,11 @@ from regard.nn.changes import Replacement
 
 @dataclass(frozen=True)
 class PatchSite:
-    """Where activations are replaced: in the output of a layer or, with `head`, of one head."""
+    """Where activations are replaced: in the output of a layer or, with `head`, of one head.
+
+    >>> regard.PatchSite("encoder", layer=0, position=2)  # the third token, after the first layer of the encoder
+    PatchSite(kind='encoder', layer=0, head=None, position=2)
+    """
 
     kind: str
     """encoder or decoder; for a head also cross"""

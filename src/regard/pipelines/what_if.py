@@ -15,6 +15,11 @@ class Patch:
     `sites` says where, by default in the outputs of all layers. `target` is the output with which the decoder reads
     the other input, by default the model's own. Position i is replaced by position i, so that the comparison makes
     most sense for inputs with the same number of tokens.
+
+    >>> translator = regard.load(translator_dir)
+    >>> result = translator.what_if("a b c", patch=regard.Patch("a b c"))  # its own activations change nothing
+    >>> result.before == result.after, abs(result.delta) < 0.001
+    (True, True)
     """
 
     source: Input

@@ -39,7 +39,7 @@ def make_app(
         files.clear()
 
     app = FastAPI(title="regard", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.dispatcher = dispatcher
+    app.state.dispatcher, app.state.traces = dispatcher, store
     add_error_handlers(app)
     add_document(app)
     _add_health(app, dispatcher, store)
@@ -67,7 +67,7 @@ def _add_health(app: FastAPI, dispatcher: Dispatcher, store: TraceStore) -> None
     @app.get("/readyz", tags=["health"], responses={503: {"model": ReadyResponse}})
     async def readyz(response: Response) -> ReadyResponse:
         """Whether the queues have room"""
-        if all(queue.depth < dispatcher.limits.queue for queue in queues):
+        if all(queue.depth < queue.limits.queue for queue in queues):
             return ReadyResponse(status="ready")
         response.status_code = 503
         return ReadyResponse(status="busy")

@@ -205,7 +205,9 @@ def _start_queues(limits: Limits, main: QueueName) -> dict[QueueName, JobQueue]:
     def at_start(name: QueueName) -> Callable[[], None]:
         return partial(own_threads, n_threads) if name == main else partial(torch.set_num_threads, 1)
 
-    return {name: JobQueue(limits, name, at_start(name)) for name in get_args(QueueName)}
+    inspect = {"queue": limits.inspect_queue, "queue_seconds": limits.inspect_queue_seconds}
+    of_queue = {"trace": limits.model_copy(update=inspect), "export": limits.model_copy(update=inspect)}
+    return {name: JobQueue(of_queue.get(name, limits), name, at_start(name)) for name in get_args(QueueName)}
 
 
 def _wrong_target(served: ServedModel[Pipeline]) -> ApiError:

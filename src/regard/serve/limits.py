@@ -28,6 +28,10 @@ class Limits(Config):
     """Beam width, and hypotheses per text"""
     queue: int = Field(64, ge=1)
     """Jobs that wait or run, each with up to 2,000 characters, of each kind; more are refused"""
+    inspect_queue: int = Field(256, ge=1)
+    """The same for traces and what is read of them: the page of a whole class asks at once"""
+    inspect_queue_seconds: float = Field(30.0, gt=0.0)
+    """How long such a job may wait"""
     batch: int = Field(32, ge=1)
     """Texts that are decoded at once"""
     queue_seconds: float = Field(5.0, gt=0.0)

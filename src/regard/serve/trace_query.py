@@ -23,7 +23,7 @@ _MAX_NEW_TOKENS = 100  # of a language model in a trace
 
 
 @dataclass(frozen=True)
-class ModelInput:
+class RequestInput:
     encoded: EncodedInput
     prefix: tuple[int, ...]
     """Ids that the output starts with"""
@@ -40,7 +40,7 @@ def check_texts(dispatcher: Dispatcher, served: ServedModel[Pipeline], text: str
 
 def make_trace_query(served: ServedModel[Pipeline], text: str, body: TraceRequest) -> TraceQuery:
     """`text` is that of the request with its tag."""
-    read, pipeline = read_model_input(served, text, body), served.pipeline
+    read, pipeline = read_input(served, text, body), served.pipeline
     prefix = read.prefix
     if not read.encoded.src_ids and not prefix and pipeline.image_size is None:
         raise ApiError(422, "Invalid request", "the text is empty; give at least one word")
@@ -83,7 +83,7 @@ def _decode_config(pipeline: Pipeline, body: TraceRequest, max_len: int) -> Deco
     return config if body.samples else config.model_copy(update={"n_best": config.beam, "sampling": None})
 
 
-def read_model_input(served: ServedModel[Pipeline], text: str, body: InspectRequest) -> ModelInput:
+def read_input(served: ServedModel[Pipeline], text: str, body: InspectRequest) -> RequestInput:
     """Return what the model reads; `text` is that of the request with its tag."""
     pipeline = served.pipeline
     if body.mask_src and not pipeline.can_hide_tokens:
@@ -98,7 +98,7 @@ def read_model_input(served: ServedModel[Pipeline], text: str, body: InspectRequ
     except UserError as error:  # its message has nothing of the request but numbers
         raise ApiError(422, "Invalid request", str(error)) from None
     intervention = off if patch is None else combine(off, patch.intervention)
-    return ModelInput(encoded, (*encoded.prefix, *body.prefix), intervention, patch)
+    return RequestInput(encoded, (*encoded.prefix, *body.prefix), intervention, patch)
 
 
 def _patch(served: ServedModel[Pipeline], body: PatchRequest, to: str | None) -> Patch:

@@ -36,7 +36,7 @@ from regard.serve.schemas.stage_responses import (
 from regard.serve.trace_store import TraceStore
 
 BlockParameter = Annotated[str, Query(max_length=40)]
-SelectionParameters = Annotated[list[str], Query(max_length=64)]
+SelectionParameters = Annotated[list[str], Query(max_length=256)]
 _SELECTION = re.compile(r"(?P<name>[A-Za-z0-9_.-]{1,80})(\[(?P<ranges>[0-9:,;]{0,2000})\])?")
 
 

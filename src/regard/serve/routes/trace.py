@@ -27,7 +27,7 @@ from regard.serve.schemas.v1_requests import (
     TraceRequest,
 )
 from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent
-from regard.serve.trace_query import check_texts, make_trace_query, read_model_input
+from regard.serve.trace_query import check_texts, make_trace_query, read_input
 from regard.serve.trace_store import TraceStore
 
 _THUMBNAIL = 64  # cells per side
@@ -79,6 +79,12 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         [done] = await dispatcher.run(request, [make_job()])
         return Response(await respond(done), media_type="application/json")
 
+    _add_next_route(routes, dispatcher)
+    _add_tensor_routes(routes, dispatcher, store)
+    return routes
+
+
+def _add_next_route(routes: APIRouter, dispatcher: Dispatcher) -> None:
     @routes.post("/next")
     async def next_tokens(body: NextTokensRequest, request: Request) -> NextTokensResponse:
         """Return the most likely tokens after a prefix."""
@@ -89,15 +95,12 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
             raise ApiError(422, "Invalid request", f"a {served.pipeline.noun} generates no tokens; use /v1/trace")
 
         def run(queued: QueuedJob) -> NextTokensResponse:
-            read = read_model_input(served, text, body)
+            read = read_input(served, text, body)
             log_probs = next_token_log_probs(served.pipeline, read.encoded, read.prefix, read.intervention)
             return NextTokensResponse.of(served.pipeline.tgt_tokenizer, log_probs, body)
 
         [response] = await dispatcher.run(request, [FunctionJob(run, "trace")])
         return response
-
-    _add_tensor_routes(routes, dispatcher, store)
-    return routes
 
 
 def _add_tensor_routes(routes: APIRouter, dispatcher: Dispatcher, store: TraceStore) -> None:
