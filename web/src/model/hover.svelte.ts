@@ -65,7 +65,8 @@ export const word: Action<Element, Key[] | { keys: Key[]; point: boolean }> = (e
     hover.light(keys);
     hover.from = element;
   };
-  const off = () => point && hover.light([]);
+  // Later, because state must not change while a view is torn down, and a focused element that disappears is blurred then.
+  const off = () => queueMicrotask(() => hover.from === element && hover.light([]));
   set(parameter);
   for (const name of ["pointerenter", "focus"]) element.addEventListener(name, on);
   for (const name of ["pointerleave", "blur"]) element.addEventListener(name, off);
@@ -73,7 +74,7 @@ export const word: Action<Element, Key[] | { keys: Key[]; point: boolean }> = (e
     update: set,
     destroy() {
       hover.remove(element, keys);
-      if (hover.from === element) queueMicrotask(() => hover.light([])); // state must not change while the view is torn down
+      off();
     },
   };
 };
