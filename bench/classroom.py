@@ -49,6 +49,8 @@ async def use_page(client: httpx.AsyncClient, tab: int, text: str, times: dict[s
     times["first word"].append(first)
     times["trace"].append(time.monotonic() - start)
     trace = json.loads(done)
+    if "id" not in trace:  # the event `failed`
+        raise SystemExit(f"a trace failed after {time.monotonic() - start:.1f} s: {trace}")
     path = f"/v1/trace/{trace['id']}"
     names = ",".join(f"{site['name']}.thumb" for site in trace["sites"])
     await timed("thumbnails", f"{path}/tensors", names=names)

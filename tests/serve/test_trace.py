@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 import regard as library
 from regard.models.intervention import Intervention
 from regard.search.decode import DecodeConfig
-from regard.serve.inspect import TraceQuery, run_trace
+from regard.serve import trace_job
+from regard.serve.inspect import TraceQuery, Watcher, run_trace, run_traces
 from regard.serve.limits import Limits
 from regard.serve.registry import Registry
 from regard.serve.routes import trace as trace_routes
@@ -208,11 +209,12 @@ def test_tensors_are_serialised_in_a_worker(client: TestClient, monkeypatch: pyt
 def test_other_requests_do_not_wait_for_a_trace(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     started, release = threading.Event(), threading.Event()
 
-    def slow_trace(*arguments: Any) -> None:
+    def slow_trace(*arguments: Any) -> list[None]:
         started.set()
         assert release.wait(10)
+        return [None]
 
-    monkeypatch.setattr(trace_routes, "run_trace", slow_trace)
+    monkeypatch.setattr(trace_job, "run_traces", slow_trace)
     with ThreadPoolExecutor(2) as pool:
         pending = pool.submit(client.post, "/v1/trace", json={"model": "toy", "text": "a b"})
         assert started.wait(10)
@@ -257,6 +259,27 @@ def test_a_trace_stops_when_it_is_cancelled(models: dict[str, Path]) -> None:
         calls.append(1)
         return len(calls) > 2
 
-    assert run_trace(query, is_cancelled) is None
+    assert run_trace(query, Watcher(is_cancelled)) is None
     assert len(calls) <= 4
     assert run_trace(query) is not None
+
+
+def test_traces_that_are_searched_for_together_are_those_of_each_alone(models: dict[str, Path]) -> None:
+    """And the text that is reported on the way"""
+    [served] = Registry.open([models["toy"]], "cpu")
+    config = DecodeConfig(beam=3, n_best=3)
+    texts = ("a b c d e f g", "h", "p o n")
+    queries = [TraceQuery(served.pipeline, served.pipeline.encode(text), config, (7,)) for text in texts]
+    said: list[list[str]] = [[] for _ in queries]
+    together = run_traces(queries, [Watcher(report=each.append) for each in said])
+    for query, result, reported in zip(queries, together, said, strict=True):
+        alone_said: list[str] = []
+        alone = run_trace(query, Watcher(report=alone_said.append))
+        assert result is not None and alone is not None and reported == alone_said
+        assert [h.ids for h in result.hypotheses] == [h.ids for h in alone.hypotheses]
+        assert [[(n.name, n.ids, n.state) for n in step] for step in result.steps] == [
+            [(n.name, n.ids, n.state) for n in step] for step in alone.steps
+        ]
+        np.testing.assert_allclose(result.predictions.log_probs, alone.predictions.log_probs, atol=1e-5)
+    one_cancelled = [Watcher(), Watcher(is_cancelled=lambda: True), Watcher()]
+    assert [result is None for result in run_traces(queries, one_cancelled)] == [False, True, False]

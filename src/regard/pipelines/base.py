@@ -206,7 +206,8 @@ class Pipeline:
         """
         encoded, change = self.encode(source), self.intervention(off, patch)
         encoded.check_not_empty()
-        before, after = self._output(encoded, None), self._output(encoded, change)
+        greedy = patch is not None and patch.has_decoder_sites
+        before, after = self._output(encoded, None, greedy), self._output(encoded, change, greedy)
         batch = encoded.batch(before)
         followed, _ = self._predicted(encoded, before)
         log_probs = [tuple(scored_tokens(self.traced_model, batch, followed, each)[0]) for each in (None, change)]
@@ -221,19 +222,25 @@ class Pipeline:
     def patch_activations(self, patch: Patch) -> PatchActivations:
         """Run the model on the input of a patch, and take the activations that the patch names."""
         donor = self.encode(patch.source)
-        target = self.target_ids(donor, patch.target)
-        if self.generates and target[-1:] != [EOS]:
-            target.append(EOS)  # so that the last token of a prompt is read too
+        target = self._donor_target(donor, patch)
         intervention = patch_from(self.traced_model, donor.batch(target), patch.sites)
         read = (SPECIALS[BOS], *self.tgt_tokenizer.tokens(target[:-1])) if self.generates else ()
-        return PatchActivations(intervention, donor.src_tokens, read)
+        return PatchActivations(intervention, donor.src_tokens, read, patch.has_decoder_sites)
+
+    def _donor_target(self, donor: EncodedInput, patch: Patch) -> list[int]:
+        """Return the ids with which the decoder reads the input of a patch."""
+        donor.check_not_empty()
+        if patch.target is None and patch.has_decoder_sites:
+            return self._output(donor, None, greedy=True)
+        return self.target_ids(donor, patch.target)
 
     @torch.inference_mode()
-    def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:
+    def _output(self, encoded: EncodedInput, change: Intervention | None, greedy: bool) -> list[int]:
         """Return the ids that the changed model generates, with EOS; none for a model that generates nothing."""
         model = self.traced_model
         assert not isinstance(model, EncoderOnly)
-        config = self.decode_config.model_copy(update={"n_best": 1, "sampling": None})
+        beam = 1 if greedy else self.decode_config.beam
+        config = self.decode_config.model_copy(update={"beam": beam, "n_best": 1, "sampling": None})
         [hypotheses] = decode(ChangedModel(model, change), encoded.batch(), config)
         return [*check_hypotheses(hypotheses)[0].ids, EOS]
 

@@ -95,7 +95,7 @@ class Classifier(TextEmbedder):
         """Return the label, or for a model without labels the text itself."""
         return self.classify([source])[0].label if self.model.predicts_label else source
 
-    def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:
+    def _output(self, encoded: EncodedInput, change: Intervention | None, greedy: bool) -> list[int]:
         return []
 
     def _shown(self, encoded: EncodedInput, ids: Sequence[int], change: Intervention | None) -> str:

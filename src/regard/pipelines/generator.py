@@ -17,13 +17,14 @@ from regard.pipelines.base import refuse_target
 from regard.pipelines.encoded_input import EncodedInput
 from regard.pipelines.target_scores import target_log_probs
 from regard.pipelines.text_embedder import TextEmbedder
+from regard.pipelines.what_if import Patch
 from regard.search.decode import DecodeConfig, decode, sample_tokens
 from regard.search.protocols import Stepper
 from regard.search.sampling import SamplingConfig, TokenPenalties
 from regard.search.token_scores import TokenScore
 from regard.text.html_table import text_html
 from regard.text.tokenizer import Tokenizer, TokenizerPair
-from regard.text.vocab import BOS
+from regard.text.vocab import BOS, EOS
 
 _WHAT_IF_TOKENS = 40
 
@@ -97,7 +98,11 @@ class Generator(TextEmbedder):
         encoded.check_not_empty()
         return list(encoded.prefix[: self.context])
 
-    def _output(self, encoded: EncodedInput, change: Intervention | None) -> list[int]:
+    def _donor_target(self, donor: EncodedInput, patch: Patch) -> list[int]:
+        """Return the prompt, and a token after it, so that its last token is read too."""
+        return [*self.target_ids(donor, patch.target), EOS]
+
+    def _output(self, encoded: EncodedInput, change: Intervention | None, greedy: bool = True) -> list[int]:
         """Return the prompt, or its end if it is long, and the most likely continuation."""
         n_new, kept = self.fit_prompt(encoded.prefix, _WHAT_IF_TOKENS)
         config = self.decode_config.model_copy(update={"max_len": len(kept) + n_new})

@@ -13,8 +13,11 @@ class Patch:
     """Another input, whose activations take the place of the model's own.
 
     `sites` says where, by default in the outputs of all layers. `target` is the output with which the decoder reads
-    the other input, by default the model's own. Position i is replaced by position i, so that the comparison makes
-    most sense for inputs with the same number of tokens.
+    the other input, by default the model's own. If activations of the decoder are replaced, all outputs are those of
+    greedy search, because the activations belong to one output and not to the hypotheses of a beam.
+
+    Position i is replaced by position i, so that the comparison makes most sense for inputs with the same number of
+    tokens.
 
     >>> translator = regard.load(translator_dir)
     >>> result = translator.what_if("a b c", patch=regard.Patch("a b c"))  # its own activations change nothing
@@ -26,6 +29,11 @@ class Patch:
     sites: Sequence[PatchSite] = ()
     target: str | None = None
 
+    @property
+    def has_decoder_sites(self) -> bool:
+        """Whether activations of a decoder are replaced: they belong to one output, so the search must be greedy."""
+        return not self.sites or any(site.kind != "encoder" for site in self.sites)
+
 
 @dataclass(frozen=True)
 class PatchActivations:
@@ -36,6 +44,8 @@ class PatchActivations:
     """What the encoder reads"""
     read_tokens: tuple[str, ...]
     """What the decoder reads"""
+    is_greedy: bool
+    """Whether outputs are to be searched for greedily"""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,10 +19,9 @@ from regard.search.decode import DecodeConfig, decode, length_limits
 from regard.search.length_penalty import normalise_score
 from regard.search.protocols import Hypothesis, SearchStep
 from regard.search.search_tree import ROOT, Node, SearchTree
-from regard.text.vocab import EOS
+from regard.text.vocab import EOS, PAD
 
 _NODE_BYTES = 300  # of a node of the search tree in memory, without its ids
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -103,53 +103,89 @@ class TraceResult:
         return self.query.pipeline.trace(self.query.encoded, self.target, self.query.intervention)[1]
 
 
-class TreeObserver:
-    """A step observer that records the search, reports its best output, and stops it when it is cancelled."""
+class Watcher(NamedTuple):
+    """Who waits for a trace."""
 
-    def __init__(self, tree: SearchTree, pipeline: Pipeline, is_cancelled: Callable[[], bool], report: Report | None):
-        self.tree = tree
+    is_cancelled: Callable[[], bool] = lambda: False
+    report: Callable[[str], None] | None = None
+    """Called with the best output so far"""
+
+
+class TreeObserver:
+    """A step observer that records searches, reports their best outputs, and stops those that are cancelled."""
+
+    def __init__(self, trees: Sequence[SearchTree], pipeline: Pipeline, watchers: Sequence[Watcher]) -> None:
+        self.trees = trees
         self.pipeline = pipeline
-        self.is_cancelled = is_cancelled
-        self.report = report
-        self.reported = ""
+        self.watchers = watchers
+        self.reported = [""] * len(trees)
 
     def __call__(self, step: SearchStep) -> Tensor | None:
-        self.tree(step)
-        if self.report is not None and self.tree.best:
-            text = self.pipeline.decode_target(self.tree.best)
-            if text != self.reported:
-                self.report(text)
-                self.reported = text
-        return torch.ones_like(step.sentences, dtype=torch.bool) if self.is_cancelled() else None
+        numbers = step.sentences.tolist()
+        for row, number in enumerate(numbers):
+            self.trees[number].add_step(step, row)
+            self._report(number)
+        stopped = [self.watchers[number].is_cancelled() for number in numbers]
+        return torch.tensor(stopped, device=step.sentences.device) if any(stopped) else None
+
+    def _report(self, number: int) -> None:
+        report, best = self.watchers[number].report, self.trees[number].best
+        if report is not None and best and (text := self.pipeline.decode_target(best)) != self.reported[number]:
+            self.reported[number] = text
+            report(text)
+
+
+def run_trace(query: TraceQuery, watcher: Watcher = Watcher()) -> TraceResult | None:
+    """Search unless the target is given, and predict every token on the way to it; None if it was cancelled."""
+    return run_traces([query], [watcher])[0]
 
 
 @torch.inference_mode()
-def run_trace(
-    query: TraceQuery, is_cancelled: Callable[[], bool] = lambda: False, report: Report | None = None
-) -> TraceResult | None:
-    """Search unless the target is given, and predict every token on the way to it; None if it was cancelled.
+def run_traces(queries: Sequence[TraceQuery], watchers: Sequence[Watcher]) -> list[TraceResult | None]:
+    """Like `run_trace` for several queries. They must have the same model and options of search, and no intervention.
 
-    `report` is called with the best output so far.
+    Their outputs are searched for together.
     """
-    if isinstance(query.pipeline.traced_model, EncoderOnly):
-        return _trace_encoder(query)
-    n_beams = query.config.n_best if query.config.sampling else query.config.beam
-    tree = SearchTree(n_beams, query.config.length_penalty)
-    hypotheses: tuple[TracedHypothesis, ...] = ()
-    steps: tuple[tuple[Node, ...], ...] = ()
-    target = query.target
-    if target is None:
-        masked = ChangedModel(query.pipeline.traced_model, query.intervention)
-        observer = TreeObserver(tree, query.pipeline, is_cancelled, report)
-        [found] = decode(masked, query.encoded.batch(), query.config, [query.prefix], observer)
-        if is_cancelled():
-            return None
-        hypotheses = _traced_hypotheses(query, check_hypotheses(found), tree)
-        steps = tuple(tree.steps[: query.length_limit])  # what follows are ends that were forced
-        target = hypotheses[min(query.hypothesis, len(hypotheses) - 1)].target
+    first = queries[0]
+    if isinstance(first.pipeline.traced_model, EncoderOnly):
+        return [_trace_encoder(query) for query in queries]
+    if first.target is not None:
+        return [_predict(query, (), (), query.target or ()) for query in queries]
+    n_beams = first.config.n_best if first.config.sampling else first.config.beam
+    trees = [SearchTree(n_beams, first.config.length_penalty) for _ in queries]
+    model = ChangedModel(first.pipeline.traced_model, first.intervention)
+    observer = TreeObserver(trees, first.pipeline, watchers)
+    prefixes = [query.prefix for query in queries]
+    found = decode(model, _joined([query.encoded for query in queries]), first.config, prefixes, observer)
+    results = zip(queries, watchers, found, trees, strict=True)
+    return [None if watcher.is_cancelled() else _finish(query, each, tree) for query, watcher, each, tree in results]
+
+
+def _joined(inputs: Sequence[EncodedInput]) -> Batch:
+    """Make one batch of inputs; shorter texts are padded."""
+    if len(inputs) == 1:
+        return inputs[0].batch()
+    width = max(each.src.shape[1] for each in inputs)
+    rows = [torch.nn.functional.pad(each.src, (0, width - each.src.shape[1]), value=PAD) for each in inputs]
+    src = torch.cat(rows if not inputs[0].src.is_floating_point() else [each.src for each in inputs])
+    empty = torch.empty(len(inputs), 0, dtype=torch.int64, device=src.device)
+    return Batch(src, empty, empty)
+
+
+def _finish(query: TraceQuery, found: Sequence[Hypothesis], tree: SearchTree) -> TraceResult:
+    hypotheses = _traced_hypotheses(query, check_hypotheses(found), tree)
+    steps = tuple(tree.steps[: query.length_limit])  # what follows are ends that were forced
+    return _predict(query, hypotheses, steps, hypotheses[min(query.hypothesis, len(hypotheses) - 1)].target)
+
+
+def _predict(
+    query: TraceQuery,
+    hypotheses: tuple[TracedHypothesis, ...],
+    steps: tuple[tuple[Node, ...], ...],
+    target: tuple[int, ...],
+) -> TraceResult:
     log_probs = token_log_probs(query.pipeline.traced_model, query.batch(target), query.intervention)
-    predictions = Predictions.of(log_probs, target, query.n_top)
-    return TraceResult(query, hypotheses, steps, target, predictions)
+    return TraceResult(query, hypotheses, steps, target, Predictions.of(log_probs, target, query.n_top))
 
 
 def _trace_encoder(query: TraceQuery) -> TraceResult:

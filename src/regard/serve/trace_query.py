@@ -19,6 +19,8 @@ from regard.serve.inspect import TraceQuery
 from regard.serve.registry import ServedModel
 from regard.serve.schemas.v1_requests import SEARCH_SETTINGS, InspectRequest, PatchRequest, TraceRequest
 
+SAMPLING_SETTINGS = {"samples", "temperature", "top_k", "top_p", "seed"}
+"""Fields of a trace request that are options of sampling"""
 _MAX_NEW_TOKENS = 100  # of a language model in a trace
 
 
@@ -57,10 +59,13 @@ def make_trace_query(served: ServedModel[Pipeline], text: str, body: TraceReques
         n_new, kept = pipeline.fit_prompt(prefix, n_new)
         n_cut, prefix = len(prefix) - len(kept), tuple(kept)
     target = None if body.target is None else (*read.encoded.prefix, *body.target)
+    config = _decode_config(pipeline, body, len(prefix) + n_new)
+    if read.patch is not None and read.patch.is_greedy and not body.samples:
+        config = config.model_copy(update={"beam": 1, "n_best": 1})
     return TraceQuery(
         pipeline,
         read.encoded,
-        _decode_config(pipeline, body, len(prefix) + n_new),
+        config,
         prefix,
         read.intervention,
         target,
@@ -77,7 +82,7 @@ def _decode_config(pipeline: Pipeline, body: TraceRequest, max_len: int) -> Deco
     if pipeline.noun == "generator":
         options["max_len"] = max_len
     if body.samples:
-        sampling = body.model_dump(include={"temperature", "top_k", "top_p", "seed"})
+        sampling = body.model_dump(include=SAMPLING_SETTINGS - {"samples"})
         options |= {"sampling": sampling, "n_best": body.samples}
     config = DecodeConfig.parse({**pipeline.decode_config.model_dump(), **options}, where="trace")
     return config if body.samples else config.model_copy(update={"n_best": config.beam, "sampling": None})

@@ -16,7 +16,7 @@ from regard.serve.batch_queue import FunctionJob, QueuedJob
 from regard.serve.dispatch import Dispatcher
 from regard.serve.errors import ApiError
 from regard.serve.event_stream import stream_events
-from regard.serve.inspect import TraceResult, next_token_log_probs, run_trace, score_again, trace_head
+from regard.serve.inspect import TraceResult, next_token_log_probs, score_again, trace_head
 from regard.serve.jobs import Report
 from regard.serve.openapi_document import ERRORS, SafetensorsResponse, event_stream
 from regard.serve.schemas.base import limited_route
@@ -27,7 +27,8 @@ from regard.serve.schemas.v1_requests import (
     TraceRequest,
 )
 from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent
-from regard.serve.trace_query import check_texts, make_trace_query, read_input
+from regard.serve.trace_job import FinishedTrace, TraceJob
+from regard.serve.trace_query import check_texts, read_input
 from regard.serve.trace_store import TraceStore
 
 _THUMBNAIL = 64  # cells per side
@@ -56,20 +57,15 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         if baseline is not None and baseline.query.pipeline is not served.pipeline:
             raise ApiError(422, "Invalid request", "the baseline is a trace of another model")
 
-        def make_job(report: Report | None = None) -> FunctionJob[tuple[TraceResult, str]]:
-            def run(queued: QueuedJob) -> tuple[TraceResult, str] | None:
-                query = make_trace_query(served, text, body)
-                result = run_trace(query, queued.is_cancelled, report)
-                if result is None:
-                    return None
-                before = None if baseline is None else BaselineInfo.of(baseline, score_again(baseline, query))
-                seconds = dispatcher.limits.trace_seconds
-                response = TraceResponse.of(trace_id, served.name, result, seconds, before)
-                return result, response.model_dump_json()  # of a long search this takes a while, so it is done here
+        def to_json(result: TraceResult) -> str:
+            now = None if baseline is None else BaselineInfo.of(baseline, score_again(baseline, result.query))
+            seconds = dispatcher.limits.trace_seconds
+            return TraceResponse.of(trace_id, served.name, result, seconds, now).model_dump_json()
 
-            return FunctionJob(run, "trace")
+        def make_job(report: Report | None = None) -> TraceJob:
+            return TraceJob(served, text, body, to_json, report)
 
-        async def respond(done: tuple[TraceResult, str]) -> str:
+        async def respond(done: FinishedTrace) -> str:
             result, content = done
             store.add(trace_id, result, request.state.client, body.tab)
             return content
