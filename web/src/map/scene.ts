@@ -152,8 +152,10 @@ export function drawStreams(input: SceneInput, place: StackPlace, layers: string
       }
       return [...points, [end, y + low(stage), y + high(stage)]];
     };
-    const isDecoder = place.name === "decoder" && !joint;
-    const shares = isDecoder && lengths && run.source.length ? strands(run, layers.length, layers, t) : null;
+    const chosen = joint ? step + run.source.length : step;
+    /** Of many rows, only the chosen one has strands: there would be thousands of shapes. */
+    const inDetail = place.name === "decoder" && !joint && (ys.length <= MANY_ROWS || row === chosen);
+    const shares = inDetail && lengths && run.source.length ? strands(run, layers.length, layers, t) : null;
     const bands: Band[] = [];
     if (!shares) {
       bands.push({ d: ribbon(edges((s) => -size(s) / 2, (s) => size(s) / 2)), fill: rowHue(input, place.name, row, hues), past: false });
@@ -169,7 +171,6 @@ export function drawStreams(input: SceneInput, place: StackPlace, layers: string
         low = to;
       }
     }
-    const chosen = joint ? step + run.source.length : step;
     const withLines = ys.length <= MANY_ROWS || row === (place.name === "encoder" ? run.aligned[step] : chosen);
     const open = columns.filter(({ part }) => part);
     return {
