@@ -12,6 +12,7 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.models.describe import describe
 from regard.models.intervention import Intervention
+from regard.models.stages.calls import borrowed_copy
 from regard.models.stages.record import record_block
 from regard.models.stages.stage import BlockRecord, Op
 from regard.pipelines.encoded_input import EncodedInput
@@ -116,6 +117,12 @@ def test_recording_changes_nothing_and_leaves_no_hooks() -> None:
     record_block(model, SOURCE, "decoder.0")
     assert torch.equal(model(SOURCE), before)
     assert not any(module._forward_hooks for module in model.modules())
+    with borrowed_copy(model) as copied, borrowed_copy(model) as another:
+        assert copied is not another and not any(module._forward_hooks for module in copied.modules())
+        assert all(own is its for own, its in zip(model.parameters(), copied.parameters(), strict=True))
+    model.output.weight = torch.nn.Parameter(2 * model.output.weight)  # not in the copies that were made before
+    logits = record_block(model, SOURCE, "output").values["logits"].tensor
+    torch.testing.assert_close(logits, model(SOURCE)[0], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.intervention import Intervention
 from regard.models.stack import masked_mean
-from regard.models.stages.calls import ModuleCalls, weight_sharing_copy
+from regard.models.stages.calls import ModuleCalls, borrowed_copy
 from regard.models.stages.residual_stream import inner_stack, residual_stream
 from regard.text.vocab import PAD
 
@@ -47,18 +47,18 @@ def lens_rows(
 
     tokens [T]: the tokens whose probabilities are followed, −1 for none
     """
-    copied = weight_sharing_copy(model).eval()
-    name = "encoder" if isinstance(copied, EncoderOnly) else "decoder"
-    stack = inner_stack(getattr(copied, name))
-    calls = ModuleCalls([] if stack is None else [stack])
-    logits = copied(batch, intervention)[0]
-    calls.stop()
-    if stack is None:
-        return [_row(OUTPUT_ROW, logits, tokens, k)]
-    rows = []
-    for point in residual_stream(calls, name, stack):
-        rows.append(_row((point.block, point.part), _predict(copied, stack, point.after, batch), tokens, k))
-    return rows
+    with borrowed_copy(model) as copied:
+        name = "encoder" if isinstance(copied, EncoderOnly) else "decoder"
+        stack = inner_stack(getattr(copied, name))
+        calls = ModuleCalls([] if stack is None else [stack])
+        logits = copied(batch, intervention)[0]
+        calls.stop()
+        if stack is None:
+            return [_row(OUTPUT_ROW, logits, tokens, k)]
+        rows = []
+        for point in residual_stream(calls, name, stack):
+            rows.append(_row((point.block, point.part), _predict(copied, stack, point.after, batch), tokens, k))
+        return rows
 
 
 def _predict(model: Model, stack: nn.Module, x: Tensor, batch: Batch) -> Tensor:

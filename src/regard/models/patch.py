@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.models import Model
 from regard.models.intervention import Intervention, LayerIndex, check_head
 from regard.models.rnn import RnnDecoder, RnnEncoder
-from regard.models.stages.calls import ModuleCalls, weight_sharing_copy
+from regard.models.stages.calls import ModuleCalls, borrowed_copy
 from regard.models.stages.residual_stream import inner_stack
 from regard.nn.attention import MultiHeadAttention
 from regard.nn.changes import Replacement
@@ -52,18 +52,18 @@ def patch_from(model: Model, donor: Batch, sites: Sequence[PatchSite] = ()) -> I
     sites = sites or layer_sites(model)
     for site in sites:
         _check(model, site)
-    copied = weight_sharing_copy(model).eval()
-    calls = ModuleCalls([copied])
-    copied(donor)
-    calls.stop()
-    heads: dict[LayerIndex, Replacement] = {}
-    layers: dict[LayerIndex, Replacement] = {}
-    for site in sites:
-        index = (site.kind, site.layer)
-        if site.head is None:
-            layers[index] = _extended(layers.get(index), _layer_output(copied, calls, site), site)
-        else:
-            heads[index] = _extended(heads.get(index), _head_outputs(copied, calls, site), site)
+    with borrowed_copy(model) as copied:
+        calls = ModuleCalls([copied])
+        copied(donor)
+        calls.stop()
+        heads: dict[LayerIndex, Replacement] = {}
+        layers: dict[LayerIndex, Replacement] = {}
+        for site in sites:
+            index = (site.kind, site.layer)
+            if site.head is None:
+                layers[index] = _extended(layers.get(index), _layer_output(copied, calls, site), site)
+            else:
+                heads[index] = _extended(heads.get(index), _head_outputs(copied, calls, site), site)
     return Intervention((), heads, layers)
 
 

@@ -1,9 +1,11 @@
 """What the modules of a model receive and return while it processes one input."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,24 @@ def weight_sharing_copy(model: ModelT) -> ModelT:
     """Copy the modules of a model but not its weights, so that hooks on the copy concern nobody else."""
     tensors = chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+_COPIES: "WeakKeyDictionary[nn.Module, list[nn.Module]]" = WeakKeyDictionary()
+"""Copies that nobody uses at the moment"""
+
+
+@contextmanager
+def borrowed_copy(model: ModelT) -> Iterator[ModelT]:
+    """Lend a copy of a model that shares its weights to one caller, who may put hooks on it and must remove them."""
+    copies = _COPIES.setdefault(model, [])
+    copied = copies.pop() if copies else None
+    if copied is None or list(map(id, copied.parameters())) != list(map(id, model.parameters())):
+        copied = weight_sharing_copy(model).eval()
+    try:
+        yield copied  # type: ignore[misc]
+    finally:
+        if not any(module._forward_hooks for module in copied.modules()):
+            copies.append(copied)
 
 
 class ModuleCalls:

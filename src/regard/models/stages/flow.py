@@ -10,7 +10,7 @@ from regard.models import Model
 from regard.models.intervention import Intervention
 from regard.models.record import KINDS
 from regard.models.rnn import RnnDecoder, RnnEncoder
-from regard.models.stages.calls import ModuleCalls, weight_sharing_copy
+from regard.models.stages.calls import ModuleCalls, borrowed_copy
 from regard.models.stages.residual_stream import inner_stack, residual_stream
 from regard.nn.attention import MultiHeadAttention
 
@@ -39,14 +39,17 @@ class Flow:
 @torch.inference_mode()
 def record_flow(model: Model, batch: Batch, intervention: Intervention | None = None) -> Flow:
     """Record the flow while the model processes a batch of one, its target being forced."""
-    copied = weight_sharing_copy(model).eval()
-    calls = ModuleCalls([copied])
-    copied(batch, intervention)
-    calls.stop()
-    stacks = {name: _stack_flow(calls, name, getattr(copied, name)) for name in STACKS if hasattr(copied, name)}
-    modules = {kind: [m for m in copied.attention_modules(kind) if isinstance(m, MultiHeadAttention)] for kind in KINDS}
-    heads = {kind: torch.stack([_head_norms(calls, m) for m in each]) for kind, each in modules.items() if each}
-    return Flow(stacks, heads)
+    with borrowed_copy(model) as copied:
+        calls = ModuleCalls([copied])
+        copied(batch, intervention)
+        calls.stop()
+        stacks = {name: _stack_flow(calls, name, getattr(copied, name)) for name in STACKS if hasattr(copied, name)}
+        heads = {}
+        for kind in KINDS:
+            modules = [m for m in copied.attention_modules(kind) if isinstance(m, MultiHeadAttention)]
+            if modules:
+                heads[kind] = torch.stack([_head_norms(calls, module) for module in modules])
+        return Flow(stacks, heads)
 
 
 def _stack_flow(calls: ModuleCalls, name: str, stack: nn.Module) -> StackFlow:

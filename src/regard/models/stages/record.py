@@ -15,7 +15,7 @@ from regard.models.intervention import Intervention
 from regard.models.layers import DecoderLayer, EncoderLayer
 from regard.models.rnn import RnnDecoder, RnnEncoder
 from regard.models.stack import StackDecoder, StackEncoder
-from regard.models.stages.calls import ModuleCalls, weight_sharing_copy
+from regard.models.stages.calls import ModuleCalls, borrowed_copy
 from regard.models.stages.embedding import embedding_stages, image_stages, lookup_stage
 from regard.models.stages.layer import layer_stages
 from regard.models.stages.output import output_stages
@@ -47,22 +47,22 @@ class BlockName:
 def record_block(model: Model, batch: Batch, block: str, intervention: Intervention | None = None) -> BlockRecord:
     """Record all stages of a block while the model processes a batch of one, its target being forced."""
     name = BlockName.parse(block)
-    copied = weight_sharing_copy(model).eval()
-    record = BlockRecord(block, _rows(copied, batch, name))
-    if block == OUTPUT:
-        calls = ModuleCalls([copied])
-        copied(batch, intervention)
+    with borrowed_copy(model) as copied:
+        record = BlockRecord(block, _rows(copied, batch, name))
+        if block == OUTPUT:
+            calls = ModuleCalls([copied])
+            copied(batch, intervention)
+            calls.stop()
+            output_stages(record, calls, copied)
+            return record
+        stack = getattr(copied, name.stack, None)
+        if stack is None:
+            raise UserError(f"this model has no {name.stack}")
+        calls = ModuleCalls(_modules(stack, name))
+        copied.trace_attention(batch, intervention)
         calls.stop()
-        output_stages(record, calls, copied)
+        _add_stages(record, calls, stack, name)
         return record
-    stack = getattr(copied, name.stack, None)
-    if stack is None:
-        raise UserError(f"this model has no {name.stack}")
-    calls = ModuleCalls(_modules(stack, name))
-    copied.trace_attention(batch, intervention)
-    calls.stop()
-    _add_stages(record, calls, stack, name)
-    return record
 
 
 def _rows(model: Model, batch: Batch, name: BlockName) -> str:
