@@ -7,7 +7,7 @@ import { layoutTree } from "../src/maths/treeLayout";
 const candidate = (node: string, parent: string, log_prob: number, state: Candidate["state"] = "kept"): Candidate => ({
   node,
   parent,
-  token: { id: Number(node.replace(".", "")), text: node, word: 0 },
+  token: { id: Number(node.replace(".", "")), text: node, word: 0, character: null },
   log_prob,
   score: log_prob,
   state,

@@ -1,10 +1,9 @@
 import { expect, test } from "vitest";
 import { splitEvents } from "../src/api/events";
 import { problemText } from "../src/api/problem";
-import { mapToTable, selectMap } from "../src/figure/attentionMap";
+import { signedLevels, weightLevels } from "../src/draw/heatmap";
 import { toCsv } from "../src/figure/csv";
-import { signedLevels, weightLevels } from "../src/figure/heatmap";
-import { layoutMatrix } from "../src/figure/matrixLayout";
+import { matrixSvg } from "../src/figure/matrixSvg";
 
 test("CSV quotes fields with commas, quotes and line breaks, and numbers have a decimal point", () => {
   expect(toCsv([["a,b", 'say "x"', 1.5], ["line\nbreak", "▁é", ""]])).toBe('"a,b","say ""x""",1.5\r\n"line\nbreak",▁é,\r\n');
@@ -33,28 +32,15 @@ test("the text of a problem is its detail, else its title", () => {
   expect(problemText("oops")).toBeNull();
 });
 
-const token = (text: string) => ({ id: 1, text, word: 0 });
-const weights = { rows: 2, columns: 3, data: Float32Array.from([0.5, 0.25, 0.25, 0, 0, 1]) };
-
-test("a map without special tokens knows the positions of its rows, and its table has their weights", () => {
-  const map = selectMap(weights, ["<s>", "a"].map(token), ["x", "y", "</s>"].map(token), false);
-  expect(map.positions).toEqual([1]);
-  expect(mapToTable(map)).toEqual([
-    ["", "x", "y"],
-    ["a", 0, 0],
-  ]);
+test("levels are linear in weights, and zero is the middle of the ramp for signed numbers", () => {
+  expect(Array.from(weightLevels(Float32Array.from([0, 0.5, 1, 2])))).toEqual([0, 128, 255, 255]);
+  expect(Array.from(signedLevels(Float32Array.from([-2, 0, 2]), 2))).toEqual([0, 128, 255]);
 });
 
-test.each([1, 5, 48, 512])("a matrix of %i columns fits into the available width", (n) => {
-  const names = Array.from({ length: n }, (_, i) => `▁${i}`);
-  const map = { weights: { rows: n, columns: n, data: new Float32Array() }, rows: names, columns: names, positions: [] };
-  const { width, labelEvery, cell, font } = layoutMatrix(map, 700);
-  expect(width).toBeLessThanOrEqual(700);
-  expect(layoutMatrix({ ...map, weights: { ...map.weights, rows: 1 } }, 700).width).toBeLessThanOrEqual(700);
-  expect(labelEvery * cell).toBeGreaterThanOrEqual(Math.min(font, 9));
-});
-
-test("levels: 255·√w for weights, the middle of the ramp for zero among signed numbers", () => {
-  expect(Array.from(weightLevels(Float32Array.from([0, 0.25, 1, 2])))).toEqual([0, 128, 255, 255]);
-  expect(Array.from(signedLevels([-2, 0, 2]))).toEqual([0, 128, 255]);
+test("a saved matrix has a rectangle per cell, and its labels are escaped", () => {
+  const matrix = { rows: 1, columns: 2, data: Float32Array.from([0.25, 0.75]) };
+  const svg = matrixSvg(matrix, ["<s>"], ["a", "b & c"], (w) => `w${w}`, false);
+  expect(svg.match(/fill="w0\.(25|75)"/g)).toHaveLength(2);
+  expect(svg).toContain("&lt;s>");
+  expect(svg).toContain("b &amp; c");
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DEFAULTS, type Choice } from "../src/state/choice";
+import { DEFAULTS, STEPS_BACK, type Choice } from "../src/state/choice";
 import { choiceFromHash, choiceToHash } from "../src/state/permalink";
 
 const CHOICE: Choice = {
@@ -10,23 +10,32 @@ const CHOICE: Choice = {
   sentence: 2,
   beam: 7,
   penalty: 0.6,
-  prefix: [3, 14],
-  mask: [0, 2],
-  ablate: ["cross.1.3", "encoder.0.2"],
-  site: "decoder",
-  layer: 1,
-  head: -1,
-  step: 5,
-  place: 2,
-  node: "3.1",
-  view: "links",
-  threshold: 0.35,
-  specials: false,
   temperature: 0.7,
   topK: 5,
   topP: 0.9,
-  lecture: 6,
-  pruned: false,
+  seed: 3,
+  sample: 2,
+  prefix: [3, 14],
+  mask: [0, 2],
+  ablate: ["cross.1.3", "encoder.0.2"],
+  donor: "the red witch",
+  patch: ["encoder.0:2", "cross.1.3"],
+  asItIs: true,
+  level: "cell",
+  stack: "encoder",
+  layer: 1,
+  part: "cross",
+  head: -1,
+  row: 4,
+  col: 3,
+  block: "decoder.1",
+  stage: "cross.query",
+  step: 5,
+  node: "3.1",
+  lens: true,
+  rail: false,
+  present: true,
+  tour: 6,
 };
 
 test("a choice that differs from the default in every field survives the round trip", () => {
@@ -40,8 +49,12 @@ test("the default choice has an empty hash", () => {
 });
 
 test("invalid values are replaced by the defaults", () => {
-  const choice = choiceFromHash("#site=nowhere&view=3d&beam=many&penalty=&step=&prefix=1,x,2&colour=red");
+  const choice = choiceFromHash("#level=moon&stack=third&beam=many&penalty=&step=&prefix=1,x,2&colour=red");
   expect(choice).toEqual({ ...DEFAULTS, prefix: [1, 2] });
+});
+
+test("numbers that the server would refuse are replaced by the defaults", () => {
+  expect(choiceFromHash("#beam=99&penalty=-1&topP=0&tour=12&sample=9")).toEqual(DEFAULTS);
 });
 
 test("a link with an explicit beam and length penalty keeps them; without them the model's own apply", () => {
@@ -53,4 +66,9 @@ test("a link with an explicit beam and length penalty keeps them; without them t
 test("two choices do not share their lists", () => {
   choiceFromHash("").mask.push(1);
   expect(DEFAULTS.mask).toEqual([]);
+});
+
+test("Back undoes other views and sentences, not moved selections", () => {
+  expect(STEPS_BACK).toContain("level");
+  for (const name of ["step", "row", "col", "rail"] as const) expect(STEPS_BACK).not.toContain(name);
 });

@@ -12,17 +12,22 @@ const translator = {
   sites: {},
   picture: null,
 } satisfies Model;
-const token = (text: string) => ({ id: 5, text, word: 0 });
+const token = (text: string) => ({ id: 5, text, word: 0, character: null });
 const trace = {
   id: "trace",
   model: "demo",
+  text: "oui",
   source: ["a", "b"].map(token),
   target: [token("</s>")],
   read: [token("<s>")],
-  hypotheses: [{ text: "oui", score: 0, log_prob: 0, tokens: [], node: "r" }],
+  n_prompt: 0,
+  n_cut: 0,
+  hypotheses: [{ text: "oui", score: 0, log_prob: 0, tokens: [], node: "r", ended_by: "end", log_probs: [] }],
   chosen: 0,
+  predictions: [],
+  predicts: "target",
   sites: [],
-  beam: null,
+  beam: { k: 1, steps: [] },
   cache: null,
   expires: 1,
 };
@@ -35,12 +40,15 @@ async function startSession(models: Partial<Model>[], hash = "#text=yes") {
     "v1/models": () => Response.json({ models: models.map((model) => ({ ...translator, ...model })), examples: {} }),
     "v1/tokenize": () => Response.json({ tokens: [token("y")], merges: null }),
     "v1/translate": () => new Response(`event: done\ndata: ${JSON.stringify(translation)}\n\n`),
-    "v1/trace": () => Response.json(trace),
+    "v1/trace": () => new Response(`event: done\ndata: ${JSON.stringify(trace)}\n\n`),
+    "v1/trace/trace/lens?k=4": () => Response.json({ rows: [] }),
     "v1/next": () => Response.json({ top: [], rest: 0, entropy: 0 }),
   };
   vi.stubGlobal("location", { hash });
   vi.stubGlobal("fetch", async (path: string, { body }: { body?: string }) => {
     requests.push({ path, body: body ? JSON.parse(body) : {} });
+    if (path.endsWith("/flow")) return new Response(new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125]));
+    if (path.startsWith("v1/describe")) return Response.json({ stacks: [], blocks: [], output: {} });
     return answers[path]?.() ?? new Response(null, { status: 404 });
   });
   const { session } = await import("../src/state/session.svelte");
@@ -53,7 +61,7 @@ const bodies = (...paths: string[]) => requests.filter(({ path }) => paths.inclu
 beforeEach(() => {
   requests = [];
   vi.resetModules();
-  vi.stubGlobal("sessionStorage", { getItem: () => null });
+  vi.stubGlobal("document", { body: { classList: { toggle: () => false } } });
   vi.stubGlobal("navigator", { language: "en" });
 });
 afterEach(() => vi.unstubAllGlobals());
@@ -91,7 +99,7 @@ test.each([
 ])("source tokens of %o can be hidden: %s", async (model, expected) => {
   const session = await startSession([model], "#text=yes&mask=1");
   expect(session.canHideTokens).toBe(expected);
-  expect(bodies("v1/trace")[0]?.mask_src).toEqual(expected ? [1] : undefined);
+  expect(bodies("v1/trace").at(-1)?.mask_src).toEqual(expected ? [1] : undefined);
 });
 
 test("a language model continues its prompt, whatever the server calls the task", async () => {
@@ -107,7 +115,7 @@ test("a language model continues its prompt, whatever the server calls the task"
 
 test("the whole text is translated once, and one sentence at a time is looked into as the model reads it", async () => {
   const session = await startSession([{}], "#text=Yes!+No.");
-  expect(session.outputText).toBe("Oui ! Non.");
+  expect(session.translation?.text).toBe("Oui ! Non.");
   expect(session.translation?.unknown).toEqual(["maybe"]);
   expect(bodies("v1/translate")).toMatchObject([{ text: "Yes! No." }]);
   expect(bodies("v1/tokenize", "v1/trace")).toMatchObject([{ text: "yes" }, { text: "yes" }]);
@@ -119,7 +127,7 @@ test("the whole text is translated once, and one sentence at a time is looked in
   expect(session.hash).toContain("sentence=1");
 
   await session.toggleHidden(0);
-  expect(session.outputText).toBe("oui"); // what the model makes of the changed sentence
+  expect(session.run?.trace.text).toBe("oui"); // what the model makes of the changed sentence
   await session.submitText("Yes!");
   expect(bodies("v1/translate")).toMatchObject([{ text: "Yes!" }]);
   expect(session.choice.sentence).toBe(0);
@@ -141,4 +149,54 @@ test("a translator with several target languages is told which one, and its sent
   expect(session.to).toBe("");
   expect(bodies("v1/translate").at(-1)).not.toHaveProperty("to");
   expect(session.inputFor(session.models[0]!)).toEqual({ text: "yes", to: "fr" });
+});
+
+test("a change keeps the run as it is, asks only for the changed one, and is undone", async () => {
+  const session = await startSession([{ sites: { cross: [2, 4] } }]);
+  requests = [];
+  await session.toggleHead("cross.1.3");
+  expect(bodies("v1/trace")).toMatchObject([{ ablate: ["cross.1.3"] }]);
+  expect(session.run).toBe(session.variant.value?.run);
+  session.go({ asItIs: true });
+  expect(session.run).toBe(session.baseline.value?.run);
+  await session.undoChanges();
+  expect([session.hasChanges, session.variant.value]).toEqual([false, null]);
+});
+
+test("heads that the model does not have are dropped from a link", async () => {
+  const session = await startSession([{ sites: { cross: [2, 4] } }], "#text=yes&ablate=cross.1.3,cross.7.0,nowhere.0.0");
+  expect(session.choice.ablate).toEqual(["cross.1.3"]);
+});
+
+test("nothing of the previous answer stays after an error", async () => {
+  const session = await startSession([{}]);
+  expect(session.run).not.toBeNull();
+  vi.stubGlobal("fetch", async () => Response.json({ title: "Too long", detail: "the text is too long" }, { status: 413 }));
+  await session.submitText("another text");
+  expect(session.errorMessage).toBe("the text is too long");
+  expect([session.run, session.translation, session.partial]).toEqual([null, null, ""]);
+});
+
+test("going back to another view asks the server for nothing", async () => {
+  const session = await startSession([{}], "#text=yes");
+  requests = [];
+  await session.openPermalink("#text=yes&model=demo&level=block&layer=1");
+  expect([session.choice.level, requests]).toEqual(["block", []]);
+});
+
+test("a language model samples only at a temperature above 0", async () => {
+  const session = await startSession([{ kind: "decoder", task: "writer" }]);
+  expect(bodies("v1/trace")[0]).not.toHaveProperty("samples");
+  session.go({ temperature: 0.8, topK: 5 });
+  await session.decode();
+  expect(bodies("v1/trace").at(-1)).toMatchObject({ samples: 4, temperature: 0.8, top_k: 5, seed: 1, hypothesis: 0 });
+});
+
+test("patches name a layer's output or a head's, at all positions or at one", async () => {
+  const { parsePatch } = await import("../src/state/session.svelte");
+  expect(parsePatch("encoder.1")).toEqual({ kind: "encoder", layer: 1 });
+  expect(parsePatch("cross.1.3:2")).toEqual({ kind: "cross", layer: 1, head: 3, position: 2 });
+  const session = await startSession([{}]);
+  await session.change({ donor: "no", patch: ["encoder.0:1"] });
+  expect(bodies("v1/trace").at(-1)).toMatchObject({ baseline: "trace", patch: { text: "no", sites: [{ kind: "encoder", layer: 0, position: 1 }] } });
 });

@@ -20,10 +20,10 @@ test("thousands are grouped by commas in English and narrow no-break spaces in F
   expect([english.compact(2_140_000), french.compact(2_140_000)]).toEqual(["2.14M", "2,14\u00a0M"]);
 });
 
-test("small probabilities get more decimals, and French has a space before the percent sign", () => {
-  expect([0.5, 0.0123, 0.0001].map(english.percent)).toEqual(["50.0%", "1.23%", "0.010%"]);
+test("small probabilities get a decimal, and French has a space before the percent sign", () => {
+  expect([0.5, 0.0123, 0.0001].map(english.percent)).toEqual(["50%", "1.2%", "<0.1%"]);
   const spaced = [0.5, 0.0123, 0.0001].map(french.percent);
-  expect(spaced.map((text) => text.replace(/[\u00a0\u202f]%$/, "_%"))).toEqual(["50,0_%", "1,23_%", "0,010_%"]);
+  expect(spaced.map((text) => text.replace(/[\u00a0\u202f]%$/, "_%"))).toEqual(["50_%", "1,2_%", "<0,1_%"]);
 });
 
 test("the components of a vector are separated by semicolons where the comma is the decimal sign", () => {
@@ -40,10 +40,17 @@ test("numbers can be typed with a point or a comma", () => {
   expect(["", " ", "a", "1,2,3", "∞"].map(parseNumber)).toEqual([null, null, null, null, null]);
 });
 
-/** All texts of a language, those of functions for the given numbers */
+/** All texts of a language; those of functions for the given number, or for a name where they expect one */
 function textsOf(value: unknown, argument: number): string[] {
   if (typeof value === "string") return [value];
-  if (typeof value === "function") return textsOf((value as (...args: number[]) => unknown)(...Array(4).fill(argument)), argument);
+  if (typeof value === "function") {
+    const call = (each: number | string) => textsOf((value as (...args: unknown[]) => unknown)(...Array(5).fill(each)), argument);
+    try {
+      return call(argument);
+    } catch {
+      return call("name");
+    }
+  }
   return Object.values(value as object).flatMap((each) => textsOf(each, argument));
 }
 const textsIn = ({ number: _, ...texts }: typeof en, argument: number) => textsOf(texts, argument);
@@ -60,9 +67,8 @@ test("no French text has a decimal point, and no English one a decimal comma", (
   const fraction = 0.123456;
   expect(textsIn(fr, fraction).filter((text) => /\d\.\d/.test(text) && !text.includes(String(fraction)))).toEqual([]);
   expect(textsIn(en, fraction).filter((text) => /\d,\d/.test(text))).toEqual([]);
-  expect(fr.attendsTo("a", "b", 0.25)).toContain("0,2500");
-  expect(fr.candidate("la", fr.states.kept, -1.5, -0.5)).toContain("−0,500");
-  expect(fr.lectureText.softmax(1.5, 2.25)).toMatch(/1,5000.*2,2500/);
+  expect(fr.whyNumber(0.25)).toContain("0,250");
+  expect(fr.candidate(fr.states.kept, -1.5, -0.5)).toContain("−0,500");
 });
 
 test("French punctuation never begins a line", () => {
@@ -70,8 +76,11 @@ test("French punctuation never begins a line", () => {
 });
 
 test("a count of one has its own form", () => {
-  expect([en.forcedTokens(1), en.forcedTokens(2)]).toEqual(["1 token forced", "2 tokens forced"]);
-  expect([fr.hiddenTokens(1), fr.hiddenTokens(2)]).toEqual(["1 jeton source masqué", "2 jetons source masqués"]);
-  expect(en.lectureText.mask(1)).toBe("1 key is masked: its score becomes −∞.");
-  expect(fr.lectureText.mask(3)).toContain("3 clés sont masquées");
+  expect([en.headsOf(1, 8), en.headsOf(4, 8)]).toEqual(["1 head of 8", "4 heads of 8"]);
+  expect([fr.piecesOf(1), fr.piecesOf(2)]).toEqual(["1 morceau", "2 morceaux"]);
+  expect(fr.headsOffShort(1)).toBe("1 éteinte");
+});
+
+test("changes have a sign", () => {
+  expect([0.25, -1.5, 0.001].map(english.change)).toEqual(["+0.25", "−1.50", "0.00"]);
 });

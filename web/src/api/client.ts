@@ -5,8 +5,12 @@ import type { Model } from "./model";
 import { Problem, problemText } from "./problem";
 import type {
   ExplainAsk as ExplainRequest,
+  HeadEffects,
+  Lens,
+  ModelDescription,
   Next,
   NextAsk as NextRequest,
+  Stages,
   Tokenized,
   Trace,
   TraceAsk as TraceRequest,
@@ -45,25 +49,54 @@ export const listModels = () => sendJson<{ models: Model[]; examples?: Record<st
 export const tokenize = (model: string, text: string, signal?: AbortSignal) =>
   sendJson<Tokenized>("v1/tokenize", { model, text }, signal);
 
-export const createTrace = (request: TraceRequest, signal?: AbortSignal) => sendJson<Trace>("v1/trace", request, signal);
+export const describe = (model: string, signal?: AbortSignal) =>
+  sendJson<ModelDescription>(`v1/describe?${new URLSearchParams({ model })}`, undefined, signal);
+
+/** Each tab of the browser keeps its own traces on the server. */
+const tab = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** Run a model and record what happens inside; `onProgress` receives the output again and again while it grows. */
+export async function createTrace(request: TraceRequest, onProgress: (text: string) => void, signal?: AbortSignal): Promise<Trace> {
+  return stream<Trace>("v1/trace", { ...request, tab }, onProgress, signal);
+}
+
+export const lens = (trace: string, signal?: AbortSignal) => sendJson<Lens>(`v1/trace/${trace}/lens?k=4`, undefined, signal);
+
+/** Lengths of the streams, of what each part adds to them, and of what each head adds */
+export async function flow(trace: string, signal?: AbortSignal): Promise<Tensors> {
+  return parseSafetensors(await (await send(`v1/trace/${trace}/flow`, undefined, signal)).arrayBuffer());
+}
+
+export const headEffects = (trace: string, signal?: AbortSignal) => sendJson<HeadEffects>(`v1/trace/${trace}/heads`, undefined, signal);
+
+/** The operations of a block in order */
+export const stages = (trace: string, block: string, signal?: AbortSignal) =>
+  sendJson<Stages>(`v1/trace/${trace}/stages?${new URLSearchParams({ block })}`, undefined, signal);
+
+/** Values of a block. Names may have a selection per axis: self.query.weight[0:32;:] */
+export async function values(trace: string, block: string, names: string[], signal?: AbortSignal): Promise<Tensors> {
+  const query = new URLSearchParams({ block });
+  for (const name of names) query.append("value", name);
+  return parseSafetensors(await (await send(`v1/trace/${trace}/values?${query}`, undefined, signal)).arrayBuffer());
+}
 
 export const nextTokens = (request: NextRequest, signal?: AbortSignal) => sendJson<Next>("v1/next", request, signal);
 
 /** Translate a text; `onProgress` receives the best hypothesis so far, again and again while it grows. */
-export async function translate(
-  request: TranslateRequest,
-  onProgress: (text: string) => void,
-  signal?: AbortSignal,
-): Promise<Translation> {
-  const response = await send("v1/translate", { ...request, stream: true }, signal);
+export const translate = (request: TranslateRequest, onProgress: (text: string) => void, signal?: AbortSignal) =>
+  stream<Translation>("v1/translate", request, onProgress, signal);
+
+/** A request whose answer comes as events: the output while it grows, and the complete answer */
+async function stream<T>(path: string, request: object, onProgress: (text: string) => void, signal?: AbortSignal): Promise<T> {
+  const response = await send(path, { ...request, stream: true }, signal);
   if (!response.body) throw new Problem(502, "The server sent an empty response.");
   for await (const event of readEvents(response.body)) {
     const data: unknown = JSON.parse(event.data);
     if (event.name === "said") onProgress((data as { text: string }).text);
-    if (event.name === "done") return data as Translation;
-    if (event.name === "failed") throw new Problem(500, problemText(data) ?? "The translation failed.");
+    if (event.name === "done") return data as T;
+    if (event.name === "failed") throw new Problem(500, problemText(data) ?? "The request failed.");
   }
-  throw new Problem(502, "The connection closed before the translation was complete.");
+  throw new Problem(502, "The connection closed before the answer was complete.");
 }
 
 /** The numbers of one query of one head */

@@ -33,3 +33,13 @@ export type NextToken = Schemas["NextTokenInfo"];
 export type Next = Schemas["NextTokensResponse"];
 
 export type ExplainAsk = Schemas["ExplainRequest"];
+
+export type ModelDescription = Schemas["DescriptionResponse"];
+export type StackDescription = Schemas["StackDescription"];
+export type PartDescription = StackDescription["layers"][number]["parts"][number];
+
+/** The arithmetic of a block: operations in order, and the shapes of all values */
+export type Stages = Schemas["StagesResponse"];
+export type Stage = Schemas["StageInfo"];
+export type Lens = Schemas["LensResponse"];
+export type HeadEffects = Schemas["HeadEffectsResponse"];

@@ -1,7 +1,8 @@
 /** One query of one head, computed again from q, K and V and compared with the server's result. */
+import { dot, largestDifference } from "./array";
 import { row, toMatrix, type Matrix } from "./matrix";
 import { getTensor, type Tensors } from "./safetensors";
-import { dot, largestDifference, softmax, type Softmax } from "./softmax";
+import { softmax, type Softmax } from "./softmax";
 
 export interface HeadComputation {
   /** Names of the keys */
@@ -72,12 +73,6 @@ export function recomputeHead(explained: Tensors): HeadComputation {
     ...{ columns, q, K, V, score, normalise, context, scale, products, scores, recomputed },
     ...{ biasKind, bias, mask, soft, share, weights, out, delta },
   };
-}
-
-/** The indices of the `count` largest weights, largest first */
-export function largestWeights(weights: number[], count: number): number[] {
-  const order = weights.map((_, j) => j).sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0));
-  return order.slice(0, count);
 }
 
 function scoresFrom(products: number[], score: string, scale: number, q: Float32Array, K: Matrix): number[] {

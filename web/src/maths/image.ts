@@ -1,7 +1,4 @@
 /** Images as a captioner receives them, and the brightness of their regions that shows attention. */
-import type { Matrix } from "./matrix";
-import { row } from "./matrix";
-
 export interface Square {
   x: number;
   y: number;
@@ -23,16 +20,6 @@ export function dropAlpha(rgba: ArrayLike<number>): Uint8Array {
 
 export const toBase64 = (bytes: Uint8Array): string =>
   btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-
-/** The weights of the selected row, or the mean over all rows if there is no such row */
-export function rowOrMean(weights: Matrix, selected: number): Float32Array {
-  if (selected >= 0 && selected < weights.rows) return row(weights, selected);
-  const mean = new Float32Array(weights.columns);
-  weights.data.forEach((weight, i) => (mean[i % weights.columns] = (mean[i % weights.columns] ?? 0) + weight / weights.rows));
-  return mean;
-}
-
-export const maxWeight = ({ data }: Matrix): number => data.reduce((max, weight) => Math.max(max, weight), 0);
 
 /** Brightness levels 0 to 255, proportional to the weights; `max` is the weight of level 255. */
 export const brightnessLevels = (weights: Float32Array, max: number): Uint8Array =>

@@ -35,9 +35,18 @@ export function meanOfHeads({ shape, data }: Tensor, layer: number): Matrix {
   return { rows, columns, data: mean };
 }
 
-/** The entries in the given rows and columns */
-export function submatrix(m: Matrix, rows: number[], columns: number[]): Matrix {
-  const data = new Float32Array(rows.length * columns.length);
-  rows.forEach((r, i) => columns.forEach((c, j) => (data[i * columns.length + j] = at(m, r, c))));
-  return { rows: rows.length, columns: columns.length, data };
+/** The matrix with at most so many rows and columns: the maximum of each part, so that single large weights stay visible */
+export function maxPool(m: Matrix, maxRows: number, maxColumns: number): Matrix {
+  const [rows, columns] = [Math.min(m.rows, Math.max(1, maxRows)), Math.min(m.columns, Math.max(1, maxColumns))];
+  if (rows === m.rows && columns === m.columns) return m;
+  const data = new Float32Array(rows * columns);
+  for (let r = 0, i = 0; r < m.rows; r++) {
+    const start = Math.floor((r * rows) / m.rows) * columns;
+    for (let c = 0; c < m.columns; c++, i++) {
+      const at = start + Math.floor((c * columns) / m.columns);
+      const value = m.data[i] as number;
+      if (value > (data[at] as number)) data[at] = value;
+    }
+  }
+  return { rows, columns, data };
 }

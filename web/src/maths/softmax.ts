@@ -19,17 +19,3 @@ export function softmax(scores: ArrayLike<number>, mask?: ArrayLike<number>): So
   const sum = exps.reduce((total, e) => total + e, 0);
   return { max, shifted, exps, sum, weights: exps.map((e) => (sum ? e / sum : 0)) };
 }
-
-export function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
-  return sum;
-}
-
-/** max |aᵢ − bᵢ|; infinite if the lengths differ */
-export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
-  if (a.length !== b.length) return Infinity;
-  let largest = 0;
-  for (let i = 0; i < a.length; i++) largest = Math.max(largest, Math.abs((a[i] ?? NaN) - (b[i] ?? NaN)));
-  return largest;
-}

@@ -1,5 +1,5 @@
 /** The choice as the hash of the page's address, and back. Default values are left out. */
-import { DEFAULTS, type Choice } from "./choice";
+import { BOUNDS, DEFAULTS, LEVELS, type Choice } from "./choice";
 
 const NAMES = Object.keys(DEFAULTS) as (keyof Choice)[];
 
@@ -24,19 +24,19 @@ export function choiceFromHash(hash: string): Choice {
   return choice as unknown as Choice;
 }
 
-const ALLOWED: Partial<Record<keyof Choice, string[]>> = {
-  site: ["encoder", "decoder", "cross"],
-  view: ["image", "matrix", "links"],
-};
+const ALLOWED: Partial<Record<keyof Choice, readonly string[]>> = { level: LEVELS, stack: ["encoder", "decoder"] };
+const NAME_LISTS: (keyof Choice)[] = ["ablate", "patch"];
 
-/** The value of a field, null if the text is invalid. The default says which type it has; numbers may default to null. */
+/** The value of a field, null if the text is invalid. The default says which type it has; null may become anything. */
 function parseValue(name: keyof Choice, text: string): unknown {
   const usual = DEFAULTS[name];
   if (Array.isArray(usual)) {
     const items = text === "" ? [] : text.split(",");
-    return name === "ablate" ? items : items.map(Number).filter(Number.isInteger);
+    return NAME_LISTS.includes(name) ? items : items.map(Number).filter(Number.isInteger);
   }
-  if (typeof usual === "boolean") return text === "true";
+  if (typeof usual === "boolean" || name === "rail") return text === "true";
   if (typeof usual === "string") return ALLOWED[name]?.includes(text) === false ? null : text;
-  return text !== "" && Number.isFinite(Number(text)) ? Number(text) : null;
+  const [low, high] = BOUNDS[name] ?? [-1, Infinity];
+  const value = Number(text);
+  return text !== "" && Number.isFinite(value) && value >= low && value <= high ? value : null;
 }

@@ -1,27 +1,27 @@
 /** The state of the page: the user's choice, and what the server has answered for it. */
 import * as api from "../api/client";
-import type { TraceRequest } from "../api/client";
+import type { NextRequest, TraceRequest } from "../api/client";
 import { canHideTokens, chooseTarget, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
 import { Problem } from "../api/problem";
-import type { Given as ModelInput, Next, Site, SiteName, Token, Tokenized, Trace, Translated } from "../api/types";
+import type { Given as ModelInput, SiteName, Tokenized, Translated } from "../api/types";
 import { prepareImage, type InputImage } from "../figure/inputImage";
 import { language } from "../i18n/language.svelte";
+import { isJoint, type Description } from "../model/description";
 import { pathTo } from "../maths/beamTree";
-import { recomputeHead, type HeadComputation } from "../maths/headComputation";
-import type { Matrix } from "../maths/matrix";
-import type { Tensors } from "../maths/safetensors";
-import { regionName } from "../maths/tokens";
-import { DEFAULTS, MAX_NEW_TOKENS, type Choice } from "./choice";
-import { closestHead, fetchWeights, siteTokens } from "./headWeights";
+import { meanOfHeads, toMatrix, type Matrix } from "../maths/matrix";
+import { getTensor } from "../maths/safetensors";
+import { hover } from "../model/hover.svelte";
+import { makeHues } from "../model/hues";
+import type { Run } from "../model/run";
+import { DEFAULTS, MAX_NEW_TOKENS, MEAN_HEAD, NO_CHANGES, SAMPLES, STEPS_BACK, type Choice } from "./choice";
+import { loadRun, type LoadedRun } from "./loadRun";
 import { choiceFromHash, choiceToHash } from "./permalink";
 import { Resource } from "./resource.svelte";
 
-/** The site to show if the trace does not have the chosen one */
-const SITE_PREFERENCE: SiteName[] = ["cross", "encoder", "decoder"];
 /** The tag of the target language that a sentence begins with as the model reads it */
 const TAG = /^>>\S+<< /;
-/** Candidates in the list of next tokens */
-const NEXT_TOKENS = 12;
+
+type Changes = Pick<TraceRequest, "prefix" | "mask_src" | "ablate" | "patch">;
 
 class Session {
   choice = $state<Choice>(structuredClone(DEFAULTS));
@@ -29,72 +29,50 @@ class Session {
   examples = $state.raw<Record<string, string[]>>({});
   /** The text in the input field, submitted or not */
   draft = $state("");
-  /** The image in the input field of a captioner, submitted or not */
   readonly draftImage = new Resource<InputImage>();
-  /** The image that was submitted */
   image = $state.raw<InputImage | null>(null);
-  /** The output so far */
-  outputText = $state("");
-  /** The translation of the whole text; null for other kinds of models */
+  /** The output so far, while the model is still decoding */
+  partial = $state("");
   translation = $state.raw<Translated | null>(null);
   /** The request that `translation` answers */
   private translated = "";
   errorMessage = $state("");
   needsAccessToken = $state(false);
 
+  /** The weights of the chosen head, where all weights at once would be too many */
+  readonly headWeights = new Resource<Matrix>();
   readonly tokenized = new Resource<Tokenized>();
-  /** The trace of the search, with its beam */
-  readonly decoded = new Resource<Trace>();
-  /** The trace that is displayed: the best hypothesis, or a node of the beam */
-  readonly shown = new Resource<Trace>();
-  readonly thumbnails = new Resource<Tensors>();
-  readonly weights = new Resource<Matrix>();
-  readonly next = new Resource<Next>();
-  readonly computation = new Resource<HeadComputation>();
+  /** The run of the model as it is, and the one with the user's changes */
+  readonly baseline = new Resource<LoadedRun>();
+  readonly variant = new Resource<LoadedRun>();
 
   readonly model = $derived(this.models.find((model) => model.id === this.choice.model) ?? null);
+  private readonly descriptions = new Resource<Record<string, Description>>();
+  readonly description = $derived<Description | null>(this.descriptions.value?.[this.choice.model] ?? null);
+  readonly joint = $derived(this.description !== null && isJoint(this.description));
   readonly isGenerator = $derived(this.model !== null && isGenerator(this.model));
   readonly isCaptioner = $derived(this.model !== null && isCaptioner(this.model));
-  readonly isTranslator = $derived(this.model !== null && !this.isGenerator && !this.isCaptioner);
+  readonly isClassifier = $derived(this.model !== null && isClassifier(this.model));
+  readonly isTranslator = $derived(this.model !== null && !this.isGenerator && !this.isCaptioner && !this.isClassifier);
   readonly canHideTokens = $derived(this.model !== null && canHideTokens(this.model));
-  /** The target language, if the model has several */
   readonly to = $derived(this.model === null ? "" : chooseTarget(this.model, this.choice.to));
-  /** The models that take the same input as the chosen one */
-  readonly comparableModels = $derived(
-    this.models.filter(({ id, picture }) => id !== this.choice.model && picture?.size === this.model?.picture?.size),
+  /** Whether anything is changed: tokens forced or hidden, heads switched off, values replaced */
+  readonly hasChanges = $derived(
+    this.choice.prefix.length + this.choice.mask.length + this.choice.ablate.length + this.choice.patch.length > 0 || this.choice.node !== "",
   );
-  readonly other = $derived(this.comparableModels.find(({ id }) => id === this.choice.other) ?? null);
-  /** Tokens at the start of the output that are a language model's prompt */
-  readonly promptLength = $derived(this.isGenerator ? (this.tokenized.value?.tokens.length ?? 0) : 0);
-  readonly site = $derived.by((): Site | null => {
-    const sites = this.shown.value?.sites ?? [];
-    return sites.find((site) => site.name === this.choice.site) ?? sites[0] ?? null;
-  });
-  private readonly tokens = $derived(this.shown.value && this.site ? siteTokens(this.shown.value, this.site) : null);
-  readonly rows = $derived(this.tokens?.rows ?? []);
-  readonly columns = $derived(this.tokens?.columns ?? []);
-  /** The selected row. The step may be one past the last row: the token that would come next. */
-  readonly query = $derived(
-    Math.max(0, Math.min(this.site?.rows === "source" ? this.choice.place : this.choice.step, this.rows.length - 1)),
-  );
-  /** Whether the keys are regions of the image. Not while another model's trace is still shown. */
-  readonly attendsToImage = $derived(
-    this.isCaptioner && this.site?.name === "cross" && this.shown.value?.model === this.choice.model,
-  );
-  /** Whether the heads of this site can be switched off */
-  readonly canSwitchHeads = $derived(
-    this.isCaptioner || this.model?.kind === "encdec" || (this.model?.kind === "decoder" && this.site?.name === "decoder"),
-  );
-  readonly busy = $derived(this.decoded.busy || this.shown.busy);
+  /** The run that the drawings show */
+  readonly loaded = $derived(this.hasChanges && !this.choice.asItIs ? this.variant.value : this.baseline.value);
+  readonly run = $derived<Run | null>(this.loaded?.run ?? null);
+  readonly step = $derived(Math.min(this.choice.step, (this.run?.target.length ?? 1) - 1));
+  readonly hues = $derived(this.run && makeHues(this.run, this.step));
+  readonly busy = $derived(this.baseline.busy || this.variant.busy);
 
-  /** Load the list of models, then do what the address says. */
+  /** Load the list of models, and open the link in the address. */
   async start(): Promise<void> {
+    this.errorMessage = "";
     try {
-      const { models, examples } = await api.listModels();
-      this.models = models.filter((model) => !isClassifier(model));
-      this.examples = examples ?? {};
-      this.needsAccessToken = false;
-      this.errorMessage = "";
+      const { models, examples = {} } = await api.listModels();
+      [this.models, this.examples, this.needsAccessToken] = [models, examples, false];
     } catch (error) {
       this.reportError(error);
       return;
@@ -102,24 +80,45 @@ class Session {
     await this.openPermalink(location.hash);
   }
 
-  /** Reproduce the state in a permalink. */
+  /** Reproduce the state in a permalink. What does not change is not requested again. */
   async openPermalink(hash: string): Promise<void> {
     const choice = choiceFromHash(hash);
     if (!this.models.some((model) => model.id === choice.model)) choice.model = this.models[0]?.id ?? "";
     if (!choice.text) choice.text = this.examples[choice.model]?.[0] ?? "";
+    const before = this.requestKeys();
     this.choice = choice;
     if (!this.canHideTokens) choice.mask = [];
+    choice.ablate = choice.ablate.filter((name) => this.hasHead(name));
     this.draft = choice.text;
-    await this.decode(true);
+    const after = this.requestKeys();
+    if (before.baseline !== after.baseline || !this.baseline.value) await this.decode();
+    else if (before.variant !== after.variant) await this.decodeVariant();
   }
 
-  /** Switch to another model. The text is kept unless it is an example; changes made to the old model are not. */
+  private hasHead(name: string): boolean {
+    const [site = "", layer = -1, head = -1] = name.split(".");
+    const [layers = 0, heads = 0] = this.model?.sites[site as SiteName] ?? [];
+    return Number(layer) >= 0 && Number(layer) < layers && Number(head) >= 0 && Number(head) < heads;
+  }
+
+  /** What the two runs depend on */
+  private requestKeys(): { baseline: string; variant: string } {
+    const { model, text, to, sentence, beam, penalty, temperature, topK, topP, seed, sample } = this.choice;
+    const { prefix, mask, ablate, donor, patch, node } = this.choice;
+    const baseline = [model, text, to, sentence, beam, penalty, temperature, topK, topP, seed, sample];
+    return { baseline: JSON.stringify(baseline), variant: JSON.stringify([prefix, mask, ablate, donor, patch, node]) };
+  }
+
+  /** Change what is selected or shown. */
+  go(changes: Partial<Choice>): void {
+    Object.assign(this.choice, changes);
+  }
+
   async selectModel(id: string): Promise<void> {
     const isExample = Object.values(this.examples).flat().includes(this.draft);
-    const { prefix, mask, ablate } = structuredClone(DEFAULTS);
-    this.draft = isExample ? (this.examples[id]?.[0] ?? this.draft) : this.draft;
-    Object.assign(this.choice, { model: id, text: this.draft, sentence: 0, prefix, mask, ablate });
+    this.draft = isExample || !this.draft ? (this.examples[id]?.[0] ?? this.draft) : this.draft;
     const image = this.draftImage.value;
+    this.go({ ...structuredClone(NO_CHANGES), model: id, text: this.draft, sentence: 0, node: "", level: "map", layer: 0, part: "self", head: 0 });
     if (this.isCaptioner && image) {
       if (image.size !== this.model?.picture?.size) await this.loadImage(image.file);
       this.image = this.draftImage.value;
@@ -127,22 +126,26 @@ class Session {
     await this.decode();
   }
 
-  /** Submit another text. Forced and hidden tokens belonged to the old one and are dropped. */
+  /** Submit another text. Changes belonged to the old one and are dropped. */
   async submitText(text: string): Promise<void> {
     this.draft = text;
-    Object.assign(this.choice, { text, sentence: 0, prefix: [], mask: [] });
+    this.go({ ...structuredClone(NO_CHANGES), text, sentence: 0, sample: 0, node: "", step: 0 });
     await this.decode();
   }
 
-  /** Translate to another language. Forced and hidden tokens belonged to the old one and are dropped. */
   async selectTarget(to: string): Promise<void> {
-    Object.assign(this.choice, { to, prefix: [], mask: [] });
+    this.go({ ...structuredClone(NO_CHANGES), to, node: "" });
     await this.decode();
   }
 
-  /** Look into another sentence of the text. */
+  /** Show another of the samples of a language model. */
+  async selectSample(sample: number): Promise<void> {
+    this.go({ ...structuredClone(NO_CHANGES), sample });
+    await this.decode();
+  }
+
   async selectSentence(sentence: number): Promise<void> {
-    Object.assign(this.choice, { sentence, prefix: [], mask: [] });
+    this.go({ ...structuredClone(NO_CHANGES), sentence, node: "", step: 0 });
     await this.decode();
   }
 
@@ -150,37 +153,78 @@ class Session {
   async loadImage(file: Blob): Promise<void> {
     const size = this.model?.picture?.size;
     this.errorMessage = "";
-    const showError = () => (this.errorMessage = language.texts.unreadableImage);
-    if (size) await this.draftImage.load(() => prepareImage(file, size), showError);
+    if (size) await this.draftImage.load(() => prepareImage(file, size), () => (this.errorMessage = language.texts.unreadableImage));
   }
 
-  /** Submit the image in the input field. The first one may complete a permalink, whose selection is kept. */
   async submitImage(): Promise<void> {
-    const isFirst = !this.image;
     this.image = this.draftImage.value;
-    if (!isFirst) this.choice.prefix = [];
-    await this.decode(isFirst);
+    await this.decode();
   }
 
-  /** Decode and show the result: the selected step and node if `keepSelection`, else the first step of the best hypothesis. */
-  async decode(keepSelection = false): Promise<void> {
-    const { choice } = this;
+  /** Stop what is running. Nothing of the unfinished answer is kept. */
+  stop(): void {
+    this.baseline.clear();
+    this.variant.clear();
+    this.partial = "";
+  }
+
+  /** Run the model as it is, and with the user's changes if there are any. Nothing of the last answer stays meanwhile. */
+  async decode(): Promise<void> {
     this.errorMessage = "";
-    this.outputText = "";
-    if (!keepSelection) Object.assign(choice, { step: 0, place: 0, node: "" });
-    const { model, text } = choice;
+    this.partial = "";
+    const { model, text } = this.choice;
+    this.baseline.clear();
+    this.variant.clear();
     if (!model || !(this.isCaptioner ? this.image : text.trim())) return this.clearResults();
-    if (this.isCaptioner) this.tokenized.clear();
-    const trace = await this.decoded.load(async (signal) => {
+    const loaded = await this.baseline.load(async (signal) => {
+      await this.describe(model, signal);
       await this.translate(signal);
-      if (!this.isCaptioner) this.tokenized.set(await api.tokenize(model, this.sentence, signal));
-      return this.requestTrace(this.traceRequest(), signal);
+      if (this.isCaptioner) this.tokenized.clear();
+      else this.tokenized.set(await api.tokenize(model, this.sentence, signal));
+      return loadRun(this.traceRequest(), (output) => (this.partial = output), signal);
     }, this.reportError);
-    if (!trace) return;
-    const traced = trace.hypotheses[trace.chosen]?.text ?? "";
-    this.outputText = this.hasChanges ? traced : (this.translation?.text ?? traced);
-    if (choice.node) await this.showNode(choice.node, choice.step);
-    else this.show(trace);
+    if (!loaded) return;
+    hover.aligned = loaded.run.aligned;
+    this.choice.step = Math.min(this.choice.step, loaded.run.target.length - 1);
+    if (this.hasChanges) await this.decodeVariant();
+  }
+
+  async decodeVariant(): Promise<void> {
+    this.errorMessage = "";
+    if (!this.hasChanges) return this.variant.clear();
+    this.variant.value = null;
+    const base = this.baseline.value?.run.trace;
+    const target = this.nodeTarget();
+    const request = { ...this.traceRequest(), ...this.changesRequest(), ...(base ? { baseline: base.id } : {}), ...(target ? { target } : {}) };
+    const loaded = await this.variant.load((signal) => loadRun(request, () => undefined, signal), this.reportError);
+    if (loaded) hover.aligned = loaded.run.aligned;
+  }
+
+  /** The ids on the way to the chosen node of the search; null for the best hypothesis */
+  private nodeTarget(): number[] | null {
+    const trace = this.baseline.value?.run.trace;
+    const path = trace && this.choice.node ? pathTo(trace.beam, this.choice.node).map(({ token }) => token.id) : [];
+    return path.length ? path.slice(this.isGenerator ? (trace?.n_prompt ?? 0) : 0) : null;
+  }
+
+  /** Change the model or its input, and run it again. */
+  async change(changes: Partial<Choice>): Promise<void> {
+    this.go({ asItIs: false, ...changes });
+    await this.decodeVariant();
+  }
+
+  undoChanges = (): Promise<void> => this.change({ ...structuredClone(NO_CHANGES), node: "" });
+  toggleHidden = (position: number): Promise<void> => this.change({ mask: toggle(this.choice.mask, position) });
+  toggleHead = (name: string): Promise<void> => this.change({ ablate: toggle(this.choice.ablate, name) });
+
+  private async describe(model: string, signal: AbortSignal): Promise<void> {
+    const known = this.descriptions.value ?? {};
+    if (!known[model]) this.descriptions.set({ ...known, [model]: await api.describe(model, signal) });
+  }
+
+  /** Output tokens that were given: the prompt and the forced tokens */
+  get givenTokens(): number {
+    return this.run?.trace.n_prompt ?? 0;
   }
 
   /** Translate the whole text, unless that has just been done. Only translators do. */
@@ -188,10 +232,10 @@ class Session {
     const { model, text } = this.choice;
     const request = { model, text, ...(this.to ? { to: this.to } : {}), ...this.searchSettings };
     const key = this.isTranslator ? JSON.stringify(request) : "";
-    if (key === this.translated) return;
+    if (key && key === this.translated) return;
     [this.translation, this.translated] = [null, ""];
     if (!key) return;
-    this.translation = await api.translate(request, (output) => (this.outputText = output), signal);
+    this.translation = await api.translate(request, (output) => (this.partial = output), signal);
     this.translated = key;
   }
 
@@ -203,27 +247,36 @@ class Session {
 
   private clearResults(): void {
     [this.translation, this.translated] = [null, ""];
-    for (const result of [this.tokenized, this.decoded, this.shown]) result.clear();
-  }
-
-  /** Whether tokens are forced or hidden, or heads switched off */
-  get hasChanges(): boolean {
-    const { prefix, mask, ablate } = this.choice;
-    return prefix.length + mask.length + ablate.length > 0;
-  }
-
-  /** Request a trace. The regions of an image lose the mark of word beginnings that tokens have. */
-  async requestTrace(request: TraceRequest, signal: AbortSignal): Promise<Trace> {
-    const trace = await api.createTrace(request, signal);
-    if (!request.pixels) return trace;
-    return { ...trace, source: trace.source.map((region) => ({ ...region, text: regionName(region.text) })) };
+    for (const result of [this.tokenized, this.baseline, this.variant]) result.clear();
   }
 
   private traceRequest(): TraceRequest {
-    const { model, prefix } = this.choice;
-    const settings = this.isGenerator ? { max_len: MAX_NEW_TOKENS } : this.searchSettings;
-    const forced = prefix.length ? { prefix: [...prefix] } : {};
-    return { model, ...this.modelInput, ...settings, ...forced, ...this.maskAndAblation() };
+    const settings = this.isGenerator ? { max_len: MAX_NEW_TOKENS, ...this.sampling } : this.searchSettings;
+    return { model: this.choice.model, ...this.modelInput, ...settings };
+  }
+
+  /** The request for the next token at a step of the baseline, with the user's changes; null for models that generate nothing */
+  nextRequest(base: Run, step: number): NextRequest | null {
+    if (base.trace.predicts !== "target" || !this.hasChanges) return null;
+    const { prefix: _, ...changes } = this.changesRequest();
+    const input = this.isGenerator ? { text: "" } : this.modelInput; // a language model's prompt is part of the target
+    return { model: this.choice.model, ...input, k: 10, prefix: base.trace.target.slice(0, step).map(({ id }) => id), ...changes };
+  }
+
+  private changesRequest(): Changes {
+    const { prefix, mask, ablate, donor, patch } = this.choice;
+    return {
+      ...(patch.length ? { patch: { text: donor, sites: patch.map(parsePatch) } } : {}),
+      ...(prefix.length ? { prefix: [...prefix] } : {}),
+      ...(mask.length ? { mask_src: [...mask] } : {}),
+      ...(ablate.length ? { ablate: [...ablate] } : {}),
+    };
+  }
+
+  /** How a language model draws its text; nothing at temperature 0 */
+  private get sampling(): Partial<TraceRequest> {
+    const { temperature, topK, topP, seed, sample } = this.choice;
+    return temperature ? { samples: SAMPLES, temperature, top_k: topK, top_p: topP, seed, hypothesis: sample } : {};
   }
 
   /** The search settings that the user has changed. The server uses the model's own for those that are left out. */
@@ -232,9 +285,10 @@ class Session {
     return { ...(beam === null ? {} : { beam }), ...(penalty === null ? {} : { length_penalty: penalty }) };
   }
 
-  /** The sentence or image that is looked into */
-  get modelInput(): ModelInput {
-    return this.isCaptioner ? { pixels: this.image?.pixels } : { text: this.sentence };
+  /** The models that take the same input as the chosen one */
+  get comparable(): Model[] {
+    const kind = (model: Model) => (isCaptioner(model) ? `image ${model.picture?.size}` : model.task);
+    return this.models.filter((other) => this.model && other.id !== this.model.id && kind(other) === kind(this.model));
   }
 
   /** The same sentence or image for another model, which may have other target languages and tags */
@@ -245,131 +299,18 @@ class Session {
     return { text, ...(to ? { to } : {}) };
   }
 
-  private maskAndAblation(): { mask_src?: number[]; ablate?: string[] } {
-    const { mask, ablate } = this.choice;
-    return { ...(mask.length ? { mask_src: [...mask] } : {}), ...(ablate.length ? { ablate: [...ablate] } : {}) };
+  get modelInput(): ModelInput {
+    return this.isCaptioner ? { pixels: this.image?.pixels } : { text: this.sentence };
   }
 
-  private show(trace: Trace): void {
-    this.shown.set(trace);
-    const names = trace.sites.map((site) => site.name);
-    const { choice } = this;
-    if (!names.includes(choice.site)) choice.site = SITE_PREFERENCE.find((name) => names.includes(name)) ?? "cross";
-    const site = trace.sites.find((site) => site.name === choice.site);
-    if (site) Object.assign(choice, closestHead(site, choice));
-    choice.step = Math.min(choice.step, this.lastStep);
-  }
-
-  /** One past the last token, or the last token if it ends the text */
-  get lastStep(): number {
-    const target = this.shown.value?.target ?? [];
-    return target.at(-1)?.text === "</s>" ? target.length - 1 : target.length;
-  }
-
-  /** Show a hypothesis of the beam: its attention, and the tokens that could come next. */
-  async showNode(node: string, step?: number): Promise<void> {
-    const beam = this.decoded.value?.beam;
-    const path = beam ? pathTo(beam, node).map((candidate) => candidate.token.id) : [];
-    this.choice.node = path.length ? node : "";
-    if (!path.length) {
-      if (this.decoded.value) this.show(this.decoded.value);
-      return;
-    }
-    const request = { ...this.traceRequest(), target: path.slice(this.promptLength) };
-    const trace = await this.shown.load((signal) => this.requestTrace(request, signal), this.reportError);
-    if (!trace) return;
-    this.choice.step = step ?? path.length;
-    this.show(trace);
-  }
-
-  /** Make the output begin with the tokens before the selected step and this token, and select the step after it. */
-  async forceToken(token: Token): Promise<void> {
-    const { step } = this.choice;
-    const before = this.shown.value?.target.slice(0, step) ?? [];
-    await this.change({ prefix: [...before, token].slice(this.promptLength).map(({ id }) => id), step: step + 1 });
-  }
-
-  async toggleHidden(position: number): Promise<void> {
-    await this.change({ mask: toggle(this.choice.mask, position) });
-  }
-
-  async toggleHead(): Promise<void> {
-    const { site, layer, head, ablate } = this.choice;
-    await this.change({ ablate: toggle(ablate, `${site}.${layer}.${head}`) });
-  }
-
-  async undoChanges(): Promise<void> {
-    await this.change({ prefix: [], mask: [], ablate: [] });
-  }
-
-  /** Decode again under changed conditions. The search tree is a new one; the selected step and head are kept. */
-  private async change(changes: Partial<Choice>): Promise<void> {
-    Object.assign(this.choice, changes, { node: "" });
-    await this.decode(true);
-  }
-
-  selectHead(site: SiteName, layer: number, head: number): void {
-    Object.assign(this.choice, { site, layer, head });
-  }
-
-  selectRow(row: number): void {
-    if (this.site?.rows === "source") this.choice.place = row;
-    else this.choice.step = row;
-  }
-
-  async loadThumbnails(): Promise<void> {
-    const names = this.shown.value?.sites.map(({ name }) => this.thumbnailName(name)) ?? [];
-    if (!names.length) return this.thumbnails.clear();
-    await this.loadFromTrace(this.thumbnails, ({ id }, signal) => api.fetchTensors(id, { names, dtype: "u8" }, signal));
-  }
-
-  /** The tensor to draw the thumbnails from. Over an image it is the full map, because thumbnails may be coarser. */
-  thumbnailName(site: SiteName): string {
-    return this.isCaptioner && site === "cross" ? "cross.weights" : `${site}.thumb`;
-  }
-
-  async loadWeights(): Promise<void> {
-    const { site } = this;
-    if (!site) return this.weights.clear();
-    const { layer, head } = this.choice;
-    await this.loadFromTrace(this.weights, (trace, signal) => fetchWeights(trace, site, { layer, head }, signal));
-  }
-
-  async loadNext(): Promise<void> {
-    const trace = this.shown.value;
-    if (!trace) return;
-    const { model, step, temperature, topK, topP } = this.choice;
-    const input = this.isGenerator ? { text: "" } : this.modelInput; // a language model's prompt is part of the target
-    const prefix = trace.target.slice(0, step).map(({ id }) => id);
-    const filter = { ...(topK ? { top_k: topK } : {}), ...(topP < 1 ? { top_p: topP } : {}) };
-    const request = { model, ...input, prefix, k: NEXT_TOKENS, temperature, ...filter, ...this.maskAndAblation() };
-    await this.next.load((signal) => api.nextTokens(request, signal), this.reportError);
-  }
-
-  async loadComputation(): Promise<void> {
-    const { site, query } = this;
-    if (!site) return this.computation.clear();
-    const { layer } = this.choice;
-    const head = Math.max(0, this.choice.head); // head 0 in the place of the mean
-    const name = this.isCaptioner && site.columns === "source" ? regionName : (text: string) => text;
-    await this.loadFromTrace(this.computation, async ({ id }, signal) => {
-      const computation = recomputeHead(await api.explain({ trace: id, site: site.name, layer, head, query }, signal));
-      return { ...computation, columns: computation.columns.map(name) };
-    });
-  }
-
-  /** Load something of the trace that is shown. If the server no longer has the trace, decode again. */
-  private async loadFromTrace<T>(
-    resource: Resource<T>,
-    fetchValue: (trace: Trace, signal: AbortSignal) => Promise<T>,
-  ): Promise<void> {
-    const trace = this.shown.value;
-    if (!trace) return;
-    await resource.load((signal) => fetchValue(trace, signal), (error) => {
-      const expired = error instanceof Problem && error.status === 404 && this.shown.value === trace;
-      if (expired) void this.decode(true);
-      else this.reportError(error);
-    });
+  loadHeadWeights(run: Run, site: SiteName, layer: number, head: number): void {
+    const name = `${site}.weights`;
+    const { id } = run.trace;
+    const one = head === MEAN_HEAD ? {} : { head };
+    void this.headWeights.load(async (signal) => {
+      const tensor = getTensor(await api.fetchTensors(id, { names: [name], dtype: "u8", layer, ...one }, signal), name);
+      return head === MEAN_HEAD ? meanOfHeads(tensor, 0) : toMatrix(tensor);
+    }, this.reportError);
   }
 
   readonly reportError = (error: unknown): void => {
@@ -381,10 +322,22 @@ class Session {
   get hash(): string {
     return choiceToHash(this.choice);
   }
+
+  /** What Back undoes: another view, sentence or model. Moving a selection is no step of its own. */
+  get place(): string {
+    return JSON.stringify(STEPS_BACK.map((name) => this.choice[name]));
+  }
+}
+
+/** encoder.1 = the output of a layer, cross.1.3 = the output of a head; :2 at the end = at this position only */
+export function parsePatch(name: string): NonNullable<NonNullable<TraceRequest["patch"]>["sites"]>[number] {
+  const [place = "", position] = name.split(":");
+  const [kind, layer, head] = place.split(".");
+  return { kind: kind as SiteName, layer: Number(layer), ...(head === undefined ? {} : { head: Number(head) }), ...(position === undefined ? {} : { position: Number(position) }) };
 }
 
 /** The list without the item if it is in it, else with it */
-function toggle<T>(list: T[], item: T): T[] {
+export function toggle<T>(list: T[], item: T): T[] {
   return list.includes(item) ? list.filter((other) => other !== item) : [...list, item];
 }
 

@@ -15,13 +15,13 @@ export const browser = await chromium.launch({
 });
 /** Requests to other origins */
 export const foreignRequests = [];
-/** Errors on the page and in its console */
+/** Errors on the page and in its console; a test (or a guarded server) whose requests fail on purpose sets `page.forgiven` */
 export const errors = [];
 
 /** Open the page with this hash in a browser context of its own. */
 export async function open(hash = "", options = {}, address = base) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
-  const page = Object.assign(await context.newPage(), { pending: 0 });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, acceptDownloads: true, reducedMotion: "reduce", ...options });
+  const page = Object.assign(await context.newPage(), { pending: 0, forgiven: address !== base });
   await page.route("**/*", (route) => {
     const url = route.request().url();
     if (url.startsWith(address) || url.startsWith("blob:") || url.startsWith("data:")) return route.continue();
@@ -31,7 +31,7 @@ export async function open(hash = "", options = {}, address = base) {
   page.on("request", () => page.pending++);
   for (const end of ["requestfinished", "requestfailed"]) page.on(end, () => page.pending--);
   page.on("pageerror", (error) => errors.push(error.message));
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("console", (message) => message.type() === "error" && !page.forgiven && errors.push(message.text()));
   await page.goto(`${address}/${hash}`);
   return page;
 }
@@ -46,6 +46,8 @@ export async function settled(page) {
 
 /** The serious and critical accessibility problems that axe finds */
 export async function accessibilityProblems(page) {
+  await page.mouse.move(1, 1); // pointing at a word dims all others
+  await page.waitForFunction(() => !document.body.classList.contains("hovering"));
   await page.evaluate(axe); // evaluated by the debugger, to which the page's content security policy does not apply
   const results = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
   return results.violations
@@ -59,19 +61,22 @@ export async function screenshot(page, name) {
   await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
 }
 
-/** Click a save button of a panel; returns the path of the downloaded file. */
-export async function saveFile(page, panel, format) {
-  const download = page.waitForEvent("download");
-  await page.locator(`section[aria-labelledby=${panel}-title] .save-buttons button`, { hasText: format }).click();
-  return (await download).path();
-}
-
 /** The width of the page's content and of the window */
 export const widths = (page) => page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
 
-export const outputText = (page) => page.locator(".output").first().innerText();
-export const badge = (page) => page.locator(".badge").innerText();
+export const outputText = (page) => page.locator(".output .words").first().innerText();
 /** The largest difference between page and server, as the page shows it */
-export const delta = async (page) => Number((await badge(page)).split("=")[1].trim().replace("−", "-"));
+export const delta = async (page) => Number((await page.locator(".badge").first().innerText()).split("=")[1].trim().replace("−", "-"));
 
 export const listModels = async () => (await (await fetch(`${base}/v1/models`)).json()).models;
+/** The page with this state */
+export const openAt = async (state, options) => {
+  const page = await open(`#${new URLSearchParams({ text: TEXT, ...state })}`, options);
+  await settled(page);
+  return page;
+};
+/** A field of the state in the address */
+export const stateOf = (page, name) => page.evaluate((field) => new URLSearchParams(location.hash.slice(1)).get(field), name);
+/** Wait until a field of the state has this value; null: its default. */
+export const reaches = (page, name, value) =>
+  page.waitForFunction(([field, wanted]) => new URLSearchParams(location.hash.slice(1)).get(field) === wanted, [name, value], { timeout: 5000 });

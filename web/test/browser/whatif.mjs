@@ -1,0 +1,160 @@
+/** What if: changes to the model and its input; the search; samples; errors. */
+import assert from "node:assert/strict";
+import { accessibilityProblems, listModels, openAt, outputText, screenshot, settled, reaches, stateOf } from "./page.mjs";
+
+/** Hide a word and switch heads off: ledger, map and heads show it; undo restores everything. */
+export async function ledger() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id });
+  const before = await outputText(page);
+  await page.locator(".rail .chip").nth(1).click();
+  await settled(page);
+  await reaches(page, "mask", "1");
+  assert.match(await page.locator(".delta b").innerText(), /^[+−]?\d+\.\d\d$/);
+  assert.equal(await page.locator("g.stream.struck").count(), 1, "the hidden word is struck out on the map");
+  assert((await page.locator(".rail .ba").count()) === 1, "bars before and after");
+  const changed = await outputText(page);
+  await page.getByRole("button", { name: "as it is" }).click();
+  assert.equal(await outputText(page), before);
+  await page.getByRole("button", { name: "what if", exact: true }).click();
+  assert.equal(await outputText(page), changed);
+  await page.getByRole("button", { name: "Undo all" }).click();
+  await settled(page);
+  assert.equal(await outputText(page), before);
+
+  const ranked = page.locator(".rank button");
+  assert((await ranked.count()) >= 5, "heads are ranked");
+  await ranked.first().click();
+  await settled(page);
+  const name = await ranked.first().getAttribute("title");
+  await reaches(page, "ablate", name);
+  assert.equal(await page.locator(".offmark").count(), 1, "the head is off on the map");
+  assert.deepEqual(await accessibilityProblems(page), []);
+  const [site, layer, head] = name.split(".");
+  const copy = await openAt({ model: model.id, ablate: name, level: "heads", stack: site === "encoder" ? "encoder" : "decoder", part: site === "cross" ? "cross" : "self", layer, head });
+  assert((await copy.locator(".thumb .off").count()) >= 1, "and among the heads");
+  await copy.context().close();
+  await page.context().close();
+}
+
+/** Say another word; the output begins with it. */
+export async function forced() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id });
+  const before = await outputText(page);
+  const chip = page.locator(".rail .chips").nth(1).locator(".chip").first();
+  const word = (await chip.innerText()).split(" ")[0];
+  await chip.click();
+  await settled(page);
+  assert((await outputText(page)).startsWith(word) || word === "end", `${word}: ${await outputText(page)}`);
+  assert.notEqual(await outputText(page), before);
+  await page.context().close();
+}
+
+/** Vectors of another sentence in the place of this one's: all of the encoder's last layer make the other sentence's output. */
+export async function patching() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id, text: "a b c d" });
+  await page.getByText("Take over from another sentence").click();
+  await page.getByRole("textbox", { name: "Other sentence" }).fill("e f g h");
+  await page.getByRole("combobox", { name: "What to replace" }).selectOption("encoder.1");
+  await page.getByRole("button", { name: "Replace" }).click();
+  await settled(page);
+  await reaches(page, "patch", "encoder.1");
+  const patched = await outputText(page);
+  const other = await openAt({ model: model.id, text: "e f g h" });
+  assert.equal(patched, await outputText(other), "the decoder sees only the other sentence");
+  await other.context().close();
+  await page.context().close();
+}
+
+/** The tree fits, dropped branches are numbers until they are opened, and a hypothesis is shown everywhere. */
+export async function search() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id, level: "search" });
+  const nodes = page.locator("g.node");
+  const kept = await nodes.count();
+  await page.getByRole("button", { name: "Show what was dropped" }).click();
+  assert((await nodes.count()) > kept);
+  const second = page.locator("td.text button").nth(1);
+  const text = await second.innerText();
+  await second.click();
+  await settled(page);
+  assert(await stateOf(page, "node"));
+  assert.equal((await outputText(page)).replace(/ ?end$/, "").trim(), text);
+  await screenshot(page, "search");
+  await page.context().close();
+}
+
+/** A language model: temperature acts on what is written, and there are several samples. */
+export async function samples() {
+  const page = await openAt({ model: "text", temperature: "1.5" });
+  const buttons = page.locator(".samples button");
+  assert.equal(await buttons.count(), 4);
+  const first = await outputText(page);
+  await page.getByRole("button", { name: "Settings" }).click();
+  await page.getByRole("button", { name: "Another sample" }).click();
+  await settled(page);
+  assert.notEqual(await outputText(page), first, "another seed, another text");
+  assert((await page.locator(".output .word").count()) > 4);
+  await page.context().close();
+}
+
+/** The model's own search settings apply until the user changes them; French decimals have a comma. */
+export async function searchSettings() {
+  const [{ id, decode }] = await listModels();
+  const page = await openAt({ model: id }, { locale: "fr-FR" });
+  const sent = [];
+  page.on("request", (request) => request.url().endsWith("/v1/trace") && sent.push(request.postDataJSON()));
+  await page.getByRole("button", { name: "Réglages" }).click();
+  const penalty = page.getByRole("spinbutton", { name: "Pénalité de longueur" });
+  assert.equal(await penalty.inputValue(), String(decode.length_penalty).replace(".", ","));
+  await penalty.fill("0,35");
+  await penalty.press("Tab");
+  await settled(page);
+  assert.equal(sent.at(-1).length_penalty, 0.35);
+  assert(!("beam" in sent.at(-1)));
+  assert.match(page.url(), /penalty=0\.35/);
+  await page.context().close();
+}
+
+/** After an error, and when the server is gone, nothing of the previous answer is shown as if it were new. */
+export async function noStaleData() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id });
+  page.forgiven = true;
+  await page.route("**/v1/*", (route) => route.fulfill({ status: 413, contentType: "application/problem+json", body: '{"detail": "the text is too long"}' }));
+  const submit = async (text) => {
+    await page.fill("#text", text);
+    await page.click("button.submit");
+    await settled(page);
+  };
+  await submit("d c b a");
+  assert.equal(await page.locator(".problem").innerText(), "the text is too long");
+  const shown = () => page.locator(".output .word, svg.map, footer .steps button, .rail .pair").count();
+  assert.equal(await shown(), 0, "nothing of the old answer is left");
+  await page.unroute("**/v1/*");
+  await page.context().setOffline(true);
+  await submit("a b c");
+  assert.match(await page.locator(".problem").innerText(), /not responding/);
+  assert.equal(await shown(), 0);
+  await page.context().setOffline(false);
+  await submit("a b c");
+  assert.equal(await page.locator(".problem").innerText(), "");
+  assert((await shown()) > 0, "and it works again");
+  await page.context().close();
+}
+
+/** Stop ends the request, and leaves no half of an answer. */
+export async function stop() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id });
+  await page.route("**/v1/trace", () => undefined); // never answered
+  await page.fill("#text", "d c b a");
+  await page.click("button.submit");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator("button.submit").waitFor();
+  assert.equal(await page.locator(".output .word").count(), 0);
+  assert.equal(await page.locator(".problem").innerText(), "");
+  await page.context().close();
+}
