@@ -26,7 +26,7 @@ MISSING = [
 
 @pytest.mark.skipif(bool(MISSING), reason=f"missing: {', '.join(MISSING)}")
 def test_page_in_browser(tmp_path: Path) -> None:
-    """Run web/test/browser.mjs: from the whole model to a number for every kind of model, what-ifs, tour, keyboard, accessibility."""
+    """Run web/test/browser.mjs: from the whole model to a number, for every kind of model; what-ifs, tour, keyboard."""
     out = tmp_path / "reversed"
     trained = regard(*train_arguments(toy_files(tmp_path), out, "train.steps=450", "valid.every=450"))
     assert trained.returncode == 0, trained.stderr
