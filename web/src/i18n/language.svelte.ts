@@ -12,8 +12,11 @@ class PageLanguage {
 
 export const language = new PageLanguage();
 
+const UNNAMED = ["src", "tgt"]; // what a model has whose languages are not known; src is also a code of Sardinian
+
 /** The name of a language in the language of the page; the code itself if it is not one that browsers know */
 export function nameOf(code: string): string {
+  if (UNNAMED.includes(code)) return code;
   try {
     return new Intl.DisplayNames([language.code], { type: "language" }).of(code) ?? code;
   } catch {
