@@ -158,7 +158,7 @@ def test_an_image_is_refused_by_a_model_of_texts(name: str) -> None:
 
 
 @every_pipeline
-def test_tracing_with_a_head_mask_equals_zeros_in_the_output_matrices(name: str) -> None:
+def test_tracing_with_heads_off_equals_zeros_in_the_output_matrices(name: str) -> None:
     pipeline = PIPELINES[name]()
     model = pipeline.traced_model
     heads = [

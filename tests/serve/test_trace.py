@@ -111,8 +111,8 @@ def test_requests_with_heads_off_do_not_affect_others_at_the_same_time(models: d
     heads = [("cross", layer, head) for layer in range(2) for head in range(4)]
     mask = Intervention.switch_off(pipeline.traced_model, heads)
     queries = [
-        TraceQuery(pipeline, pipeline.encode("a b c d e f"), DecodeConfig(beam=4, n_best=4), intervention=head_mask)
-        for head_mask in (None, mask)
+        TraceQuery(pipeline, pipeline.encode("a b c d e f"), DecodeConfig(beam=4, n_best=4), intervention=intervention)
+        for intervention in (None, mask)
     ]
 
     def scores(query: TraceQuery) -> list[float]:

@@ -30,10 +30,12 @@ def layer_stages(record: BlockRecord, calls: ModuleCalls, layer: EncoderLayer | 
         parts.append((part, layer.mixer_residual, add))
     if isinstance(layer, DecoderLayer) and layer.cross is not None and layer.cross_residual is not None:
         cross = layer.cross
-        memory = record.given("memory", calls.input(cross.key_value), "source", "width", part="cross")
-        parts.append(
-            ("cross", layer.cross_residual, lambda h: attention_stages(record, calls, "cross", cross, h, memory))
-        )
+
+        def add_cross(h: str) -> str:
+            memory = record.given("memory", calls.input(cross.key_value), "source", "width", part="cross")
+            return attention_stages(record, calls, "cross", cross, h, memory)
+
+        parts.append(("cross", layer.cross_residual, add_cross))
     parts.append(
         ("feedforward", layer.feedforward_residual, lambda h: feed_forward_stages(record, calls, layer.feedforward, h))
     )
