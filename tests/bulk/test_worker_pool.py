@@ -70,7 +70,7 @@ def test_workers_that_never_start_end_the_job() -> None:
         list(translate_parts(FakePool(n=2, seed=1, deaths=1.0), parts(3)))
 
 
-def test_parts_are_read_only_when_a_worker_is_free() -> None:
+def test_parts_are_read_only_when_a_worker_is_free_and_before_results_are_written() -> None:
     n_read = 0
 
     def counted() -> Iterator[LinePart]:
@@ -79,5 +79,8 @@ def test_parts_are_read_only_when_a_worker_is_free() -> None:
             n_read += 1
             yield part
 
-    for n_done, _ in enumerate(translate_parts(FakePool(n=4, seed=3), counted())):
+    for n_done, _ in enumerate(translate_parts(FakePool(n=4, seed=3), counted()), start=1):
         assert n_read <= n_done + 4
+    pool = FakePool(n=4, seed=3)
+    for n_done, _ in enumerate(translate_parts(pool, parts(50)), start=1):
+        assert len(pool.working) + len(pool.starting) == 4 or n_done > 46, "nobody waits until a result is written"

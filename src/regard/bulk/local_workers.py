@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,22 +22,22 @@ class ThisProcess:
 
     def __init__(self, work: TranslationWork, device: str | None, progress: Callable[[int], None]) -> None:
         self._work, self._device, self._progress = work, device, progress
-        self._replies = deque[dict[str, Any]]()
+        self._part: LinePart | None = None
 
     def __enter__(self) -> Self:
         self._translator = LineTranslator(self._work, self._device)
-        self._replies.append({"ready": True})
         return self
 
     def __exit__(self, *error: object) -> None:
         del self._translator
 
     def send(self, worker: int, part: LinePart) -> None:
-        result = self._translator.translate_part(part.lines, part.first, self._progress)
-        self._replies.append(result.to_json())
+        self._part = part
 
     def wait(self) -> Reply:
-        return Reply(0, self._replies.popleft())
+        if self._part is None:
+            return Reply(0, {"ready": True})
+        return Reply(0, self._translator.translate_part(self._part.lines, self._part.first, self._progress).to_json())
 
 
 class WorkerProcesses:

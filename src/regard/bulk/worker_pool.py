@@ -66,10 +66,14 @@ def translate_parts(
     """
     queue, busy, idle = _PartQueue(parts), dict[int, LinePart](), set[int]()
     n_done, n_deaths = dict[int, int](), Counter[Path | int]()  # deaths at a part, or before a worker had one
+    result: tuple[LinePart, PartResult] | None = None
     while True:
         while idle and (part := queue.get()):
             busy[worker := idle.pop()] = part
             pool.send(worker, part)
+        if result:
+            yield result  # the workers go on while it is written
+            result = None
         if idle and not busy:
             return
         reply = pool.wait()
@@ -93,7 +97,7 @@ def translate_parts(
         idle.add(worker)
         if part:
             del n_deaths[worker]
-            yield part, PartResult.from_json(content)
+            result = part, PartResult.from_json(content)
 
 
 def _gave_up(part: LinePart | None) -> str:
