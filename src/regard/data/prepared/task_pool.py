@@ -4,13 +4,14 @@ import logging
 import os
 import signal
 import socket
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
 from regard.errors import UserError
@@ -107,7 +108,7 @@ def open_pool(workers: int | None = None, ray_address: str | None = None) -> Ite
     if workers == 1:
         yield ThisProcess()
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts) as executor:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker) as executor:
         try:
             yield Processes(executor, workers)
         except BaseException:
@@ -115,9 +116,17 @@ def open_pool(workers: int | None = None, ray_address: str | None = None) -> Ite
             raise
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the main process."""
+def _start_worker() -> None:
+    """Leave Ctrl-C to the main process, and end when that ends, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _check_address(address: str) -> None:
