@@ -23,14 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition
 from regard.data.data_file import read_lines
-from regard.data.pair_store import PairStore
-from regard.data.parallel_corpus import Corpus
 from regard.data.prepared.task_pool import open_pool
-from regard.data.row_windows import RowsExcept
-from regard.train import prepare_data as preparation
-from regard.train.recipe import load_recipe
+
+# What imports torch is imported where it is needed: the processes of the pool import this file, too.
 
 VOCABULARY = 500_000
 CONSONANTS, VOWELS = ("bcdfghklmnprstvw", "bdfgklmnprstzh"), ("aeiou", "aäeioöuü")
@@ -134,6 +130,10 @@ def anonymous_memory(pid: str = "self") -> int:
 
 def measure(files: tuple[Path, Path], n: int, folder: Path, workers: int, vocab: int) -> None:
     """Prepare a corpus and print how long it takes."""
+    from regard.data.parallel_corpus import Corpus
+    from regard.train import prepare_data as preparation
+    from regard.train.recipe import load_recipe
+
     recipe = load_recipe("base", settings=[f"tokenizer.vocab_size={vocab}"])
     options = preparation.PreparationOptions(recipe, ("en", "de"))
     train, tokenizer = preparation.train_tokenizers, [0.0, 0.0]
@@ -180,6 +180,10 @@ def measure(files: tuple[Path, Path], n: int, folder: Path, workers: int, vocab:
 
 def measure_plan(n: int, folder: Path) -> None:
     """Plan all batches of an epoch of n pairs of random lengths, whose offsets are memory-mapped."""
+    from regard.data.batch_order import BatchConfig, PairBatches, StreamPosition
+    from regard.data.pair_store import PairStore
+    from regard.data.row_windows import RowsExcept
+
     generator, ends = np.random.Generator(np.random.Philox(1)), []
     for side in ("src", "tgt"):
         with (folder / f"{side}.ends").open("wb") as file:

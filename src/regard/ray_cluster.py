@@ -35,7 +35,7 @@ def connect_to_ray(address: str) -> None:
         _check_reachable(address)
         with _kept_signal_handler():
             ray.init(address, logging_level=logging.ERROR, log_to_driver=False, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, OSError, OverflowError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
         raise UserError(
             f"--ray {address}: cannot connect ({reason}); give HOST:PORT of a cluster that this machine is a node of, "

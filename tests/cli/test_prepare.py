@@ -77,6 +77,8 @@ def test_mistakes_are_one_line(files: list[Path], prepared: Path, tmp_path: Path
     assert "no cluster to connect to" in failed_in_one_line(
         regard("data", "prepare", *files[:2], "--out", out, *TOY, "--ray", "127.0.0.1:9")
     )
+    (tmp_path / "empty.tsv").touch()
+    assert "no usable pair" in failed_in_one_line(regard("data", "prepare", tmp_path / "empty.tsv", "--out", out))
     (tmp_path / "cut" / "work").mkdir(parents=True)
     assert "not completely prepared" in failed_in_one_line(
         regard("train", tmp_path / "cut", "--out", tmp_path / "run", *TOY)

@@ -54,15 +54,13 @@ CorpusNamesArgument = Annotated[
 ]
 
 
-data_app = typer.Typer(
-    cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | inspect | clean | prepare FILES"
-)
+data_app = typer.Typer(cls=DataGroup, rich_markup_mode=None, subcommand_metavar="NAME OUT | COMMAND FILES")
 app.add_typer(data_app, name="data")
 
 
 @data_app.callback()
 def data() -> None:
-    """Write built-in datasets; inspect, clean or prepare your own.
+    """Write a dataset; inspect, clean or prepare your own.
 
     `regard data NAME OUT` writes the dataset NAME (grammar, copy, reverse, sort, shapes or stories) to the folder OUT;
     `regard data builtin --help` lists its options.
@@ -225,8 +223,12 @@ def prepare(
     corpora = find_corpora(files, langs)
     options = PreparationOptions(chosen, langs or find_languages(corpora[0].paths), auto, tokenizer)
     make_out_folder(out)
-    with open_pool(workers, ray) as pool, ProgressLine(log=True) as progress:
-        corpus = prepare_data(corpora, out, options, pool, progress)
+    try:
+        with open_pool(workers, ray) as pool, ProgressLine(log=True) as progress:
+            corpus = prepare_data(corpora, out, options, pool, progress)
+    except KeyboardInterrupt:
+        print_warning("interrupted; the same command continues")
+        raise
     _print_result(corpus, "" if auto else f" --recipe {recipe}")
 
 

@@ -29,7 +29,7 @@ def write_reasons(
     """Write one byte per pair of the shards, which are those of one corpus: 0 or why the pair is left out."""
     starts = np.cumsum([0, *(shard.n_pairs for shard in shards)])
     reasons = np.memmap(path, dtype=np.uint8, mode="w+", shape=(max(1, int(starts[-1])),))
-    if config and config.drop_duplicates:
+    if config and config.drop_duplicates and shards:
         for done, duplicates in enumerate(_find_duplicates(shards, starts)):
             reasons[duplicates] = _CODES[DUPLICATE.problem]
             progress("looking for duplicates", min(done * _PER_RANGE, int(starts[-1])), int(starts[-1]))

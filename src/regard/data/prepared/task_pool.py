@@ -2,14 +2,14 @@
 
 import os
 import signal
-import socket
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, TypeVar
 
 from regard.errors import UserError
@@ -18,7 +18,6 @@ from regard.ray_cluster import connect_to_ray, disconnect_from_ray
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_SECONDS_TO_CONNECT = 10.0
 _RETRIES = 5  # of a task whose machine fails
 
 
@@ -111,7 +110,7 @@ def open_pool(workers: int | None = None, ray_address: str | None = None) -> Ite
     if workers == 1:
         yield OneProcess()
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts) as executor:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker) as executor:
         try:
             yield Processes(executor, workers)
         except BaseException:
@@ -119,17 +118,14 @@ def open_pool(workers: int | None = None, ray_address: str | None = None) -> Ite
             raise
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the main process."""
+def _start_worker() -> None:
+    """Leave Ctrl-C to the main process, and end when that ends, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _check_address(address: str) -> None:
-    """Raise a UserError if nothing answers at an address with a port: Ray would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        return  # auto, local
-    try:
-        socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
-    except (OSError, OverflowError) as error:
-        raise UserError(f"--ray {address}: no cluster to connect to ({error})") from None
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
