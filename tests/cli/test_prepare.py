@@ -74,7 +74,7 @@ def test_mistakes_are_one_line(files: list[Path], prepared: Path, tmp_path: Path
     assert "without --alignments" in failed_in_one_line(
         regard("train", prepared, "--out", tmp_path / "run", "--alignments", files[0], *TOY)
     )
-    assert "no cluster to connect to" in failed_in_one_line(
+    assert "cannot connect" in failed_in_one_line(
         regard("data", "prepare", *files[:2], "--out", out, *TOY, "--ray", "127.0.0.1:9")
     )
     (tmp_path / "empty.tsv").touch()
