@@ -26,8 +26,9 @@ def connect_to_ray(address: str) -> None:
     """Connect to a cluster, or start one on this machine that nobody else can use."""
     check_ray_is_installed()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address == LOCAL:  # Ray reads this when it is imported
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    if address == LOCAL:  # Ray reads these once in a process
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     import ray
 
     options: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}

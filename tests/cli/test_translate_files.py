@@ -88,7 +88,7 @@ def test_mistakes_are_one_line(
         (["--input", a, b, "--output", out, "--workers", 0], "give at least 1"),
     ):
         assert message in error_line("translate", model, *arguments), arguments
-    monkeypatch.setattr("regard.bulk.ray_workers.find_spec", lambda name: None)
+    monkeypatch.setattr("regard.ray_cluster.find_spec", lambda name: None)
     line = error_line("translate", model, "--input", a, b, "--output", out, "--ray", "auto")
     assert line == "regard: --ray needs a package: pip install 'regard[ray]'"
     assert regard("translate", model, "--input", a, b, "--output", out).returncode == 0, "mistakes are not in the way"

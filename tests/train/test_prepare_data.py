@@ -1,6 +1,5 @@
 """A corpus prepared in shards is the corpus that training reads as a whole, however it was prepared."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -167,41 +166,53 @@ def test_any_number_of_processes_writes_the_same_files(files: tuple[Path, Path],
     assert content(tmp_path / "two") == content(tmp_path / "one")
 
 
+def script(files: tuple[Path, Path], pool: str, before: str = "") -> str:
+    """Return a program that prepares the files, in the folder that it is given, with that pool."""
+    return f"""
+import os, signal, sys
+from pathlib import Path
+from regard.data.parallel_corpus import Corpus
+from regard.data.prepared import job
+from regard.data.prepared.task_pool import open_pool
+from regard.data.reading_progress import no_progress
+from regard.train.prepare_data import PreparationOptions, prepare_data
+from regard.train.recipe import Recipe
+
+def die_once(path):
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return path.name
+
+job.SHARD = 64
+out = Path(sys.argv[1])
+options = PreparationOptions(Recipe.parse({RECIPE.model_dump(mode="json")!r}), ("src", "tgt"))
+corpus = Corpus((Path({str(files[0])!r}), Path({str(files[1])!r})))
+with open_pool({pool}) as pool:
+    {before}
+    prepare_data([corpus], out, options, pool, no_progress)
+"""
+
+
 def test_a_ray_cluster_writes_the_same_files_and_runs_a_task_again_whose_process_was_killed(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("ray")
-
-    def die_once(path: Path) -> str:
-        if not path.exists():
-            path.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return path.name
-
     prepare(files, tmp_path / "here")
-    with open_pool(ray_address="local") as pool:
-        assert list(pool.run(die_once, [tmp_path / "a", tmp_path / "b"])) == ["a", "b"]
-        prepare(files, tmp_path / "ray", pool)
+    (tmp_path / "ray").mkdir()
+    dies = "assert list(pool.run(die_once, [out.parent / 'a', out.parent / 'b'])) == ['a', 'b']"
+    code = script(files, "ray_address='local'", dies)
+    # In a process of its own, because Ray reads its access token only once.
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "ray"], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
     assert content(tmp_path / "ray") == content(tmp_path / "here")
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_files(files: tuple[Path, Path], tmp_path: Path) -> None:
     prepare(files, tmp_path / "whole")
-    code = f"""
-import sys
-from pathlib import Path
-from regard.data.parallel_corpus import Corpus
-from regard.data.prepared import job
-from regard.data.prepared.task_pool import OneProcess
-from regard.data.reading_progress import no_progress
-from regard.train.prepare_data import PreparationOptions, prepare_data
-from regard.train.recipe import Recipe
-job.SHARD = 64
-recipe = Recipe.parse({RECIPE.model_dump(mode="json")!r})
-options = PreparationOptions(recipe, ("src", "tgt"))
-corpus = Corpus((Path({str(files[0])!r}), Path({str(files[1])!r})))
-prepare_data([corpus], Path(sys.argv[1]), options, OneProcess(), no_progress)
-"""
+    code = script(files, "workers=1")
     (tmp_path / "killed").mkdir()
     delays = iter([0.02, 0.2])
     while True:
