@@ -1,5 +1,6 @@
 """What two ranks must have in common. `torchrun -m tests.train.rank_checks FOLDER` runs this on each of them."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -85,3 +86,5 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)  # threads of connections can abort a process while Python ends

@@ -3,6 +3,7 @@
 A mistake of the user ends in one line on standard error and exit code 2.
 """
 
+import os
 import re
 import signal
 import sys
@@ -107,7 +108,16 @@ def main() -> None:
         _exit_if_stopped(error)
         _fail_if_out_of_memory(error)
         raise
-    sys.exit(code if isinstance(code, int) else 0)
+    _exit(code if isinstance(code, int) else 0)
+
+
+def _exit(code: int) -> NoReturn:
+    """End the process; one of torchrun at once, because threads of its connections can abort it while Python ends."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _in_plain_words(message: str) -> str:
