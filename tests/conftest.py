@@ -1,5 +1,6 @@
 """Settings, small models and small data that all tests share."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,12 @@ _LONGEST = ("test_browser.py", "test_resume.py", "test_output.py", "test_recipes
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first, so that no worker is left with one of them at the end."""
     items.sort(key=lambda item: _LONGEST.index(item.path.name) if item.path.name in _LONGEST else len(_LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what the tests have imported from garbage collection, which some tests start often."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,7 @@
 """Running `regard` in a process of its own, as a user does, and toy data to train on."""
 
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -18,18 +19,38 @@ TOY = [
 ]
 
 
+class StartedCommand:
+    """`regard ARGUMENTS`, forked from a process that has imported torch already. One can run at a time."""
+
+    def __init__(self, *arguments: object, stdin: bytes | None = None, prelude: str = "") -> None:
+        self.words = [str(argument) for argument in arguments]
+        self._stack = ExitStack()
+        self._files = [self._stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]  # noqa: SIM115
+        self._files[0].write(stdin or b"")
+        self._files[0].seek(0)
+        streams = [file.fileno() for file in self._files]
+        self._process = preloaded_commands().start(self.words, streams, environment(), prelude)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self._process, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self, timeout: float = 200) -> subprocess.CompletedProcess[str]:
+        """Wait for its end and return its exit code and output; kill it after the timeout."""
+        with self._stack:
+            code = preloaded_commands().wait(timeout)
+            for file in self._files[1:]:
+                file.seek(0)
+            stdout, stderr = (file.read().decode(errors="surrogateescape") for file in self._files[1:])
+        return subprocess.CompletedProcess(self.words, code, stdout, stderr)
+
+
 def regard(*arguments: object, stdin: bytes | None = None, timeout: float = 200) -> subprocess.CompletedProcess[str]:
-    """Run `regard ARGUMENTS`, forked from a process that has imported torch already."""
-    words = [str(argument) for argument in arguments]
-    with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
-        files[0].write(stdin or b"")
-        files[0].seek(0)
-        code = preloaded_commands().run(words, [file.fileno() for file in files], environment(), timeout)
-        for file in files[1:]:
-            file.seek(0)
-        stdout, stderr = (file.read().decode(errors="surrogateescape") for file in files[1:])
-    return subprocess.CompletedProcess(words, code, stdout, stderr)
+    """Run `regard ARGUMENTS` in a process of its own."""
+    return StartedCommand(*arguments, stdin=stdin).wait(timeout)
 
 
 @cache

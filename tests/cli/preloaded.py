@@ -8,6 +8,7 @@ import atexit
 import gc
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from regard import files as regard_files
 
 _MAX_MESSAGE = 1 << 20
 
@@ -29,18 +32,26 @@ class PreloadedCommands:
         other.close()
         atexit.register(self.close)
 
-    def run(
-        self, arguments: Sequence[str], streams: Sequence[int], environment: Mapping[str, str], timeout: float
+    def start(
+        self, arguments: Sequence[str], streams: Sequence[int], environment: Mapping[str, str], prelude: str = ""
     ) -> int:
-        """Run `regard ARGUMENTS` with these file descriptors as stdin, stdout and stderr; return its exit code."""
+        """Start `regard ARGUMENTS` with these file descriptors as stdin, stdout and stderr; return its process id.
+
+        The prelude is code that the process runs first. `wait` must be called before the next start.
+        """
         request = {"arguments": arguments, "environment": dict(environment), "folder": str(Path.cwd())}
+        request["prelude"] = prelude
         socket.send_fds(self._socket, [json.dumps(request).encode()], list(streams))
-        child = int(self._socket.recv(64))
+        self._child = int(self._socket.recv(64))
+        return self._child
+
+    def wait(self, timeout: float) -> int:
+        """Return the exit code of the command that was started, as `subprocess` does; kill it after the timeout."""
         self._socket.settimeout(timeout)
         try:
             return int(self._socket.recv(64))
         except TimeoutError:
-            os.kill(child, signal.SIGKILL)
+            os.kill(self._child, signal.SIGKILL)
             self._socket.settimeout(None)
             self._socket.recv(64)
             raise
@@ -93,6 +104,9 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     sys.argv = ["regard", *request["arguments"]]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
+    regard_files._PROCESS = secrets.token_hex(4)  # differs between processes that are not forks of each other
+    exec(request["prelude"], {})
 
 
 if __name__ == "__main__":

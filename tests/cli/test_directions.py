@@ -1,8 +1,6 @@
 """One model for several language pairs, by the command line: train, translate, evaluate, align and attend."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 
 from regard.bundle import Bundle
 from regard.data.builtin.grammar_corpus import generate_corpus
-from tests.cli.command import environment, regard
+from tests.cli.command import StartedCommand, regard
 from tests.train.test_resume import digest, wait_for_step
 
 SETTINGS = (
@@ -109,11 +107,9 @@ def test_evaluate_per_direction_and_all_at_once(folder: Path) -> None:
 def test_a_killed_run_is_resumed_with_the_same_bits(folder: Path) -> None:
     out = folder / "killed"
     arguments = ["train", "--data", folder / "data.yaml", "--out", out, *OPTIONS, "--resume"]
-    command = [sys.executable, "-m", "regard", *map(str, arguments)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
+    running = StartedCommand(*arguments)
     wait_for_step(out, 100)
-    process.kill()
-    process.communicate()
+    running.kill()
     again = regard(*arguments)
     assert again.returncode == 0 and "resumed from" in again.stderr, again.stderr
     assert digest(out) == digest(folder / "run")

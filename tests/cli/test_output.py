@@ -12,7 +12,7 @@ import pytest
 from regard.cli import app
 from regard.cli.app import main
 from regard.cli.output import CLOSED_PIPE
-from tests.cli.command import environment, toy_files
+from tests.cli.command import environment, regard, toy_files
 
 BUNDLES = Path(__file__).parents[1] / "bundles" / "format-1"
 FULL = Path("/dev/full")
@@ -118,11 +118,12 @@ def test_nobody_needs_to_read_standard_error(redirection: str, toy_run: Path) ->
 
 def test_training_needs_no_streams_at_all(tmp_path: Path) -> None:
     src, tgt, *_ = toy_files(tmp_path, n=100)
-    options = ("--set", "train.steps=2", "--set", "valid.every=2", "--recipe", "tiny", "--set", "tokenizer.kind=word")
+    settings = ("train.steps=2", "valid.every=2", "valid.sentences=4", "decode.max_len=5", "tokenizer.kind=word")
+    options = ("--recipe", "tiny", *(word for setting in settings for word in ("--set", setting)))
     for number, redirection in enumerate(("<&- >&- 2>&-", "2>/dev/full >/dev/full", "2>&1 >/dev/null | head -n 2")):
         out = tmp_path / str(number)
         run(("train", src, tgt, "--out", out, *options), redirection)
-        verified = run(("verify", out), "")
+        verified = regard("verify", out)
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
 

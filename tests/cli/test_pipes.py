@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import TOY, environment, failed_in_one_line, toy_files
+from tests.cli.command import TOY, environment, failed_in_one_line, regard, toy_files
 
 STEPS = "--set train.steps=2 --set valid.every=2 --set valid.sentences=4 --set batch.tokens=256"
 
@@ -48,7 +48,7 @@ def test_training_reads_pipes(tmp_path: Path) -> None:
 def test_evaluation_and_alignment_read_pipes(toy_run: Path, held_out: tuple[Path, Path]) -> None:
     src, ref = held_out
     for verb in ("evaluate", "align"):
-        from_files = shell(f"REGARD {verb} {toy_run} {src} {ref}")
+        from_files = regard(verb, toy_run, src, ref)
         from_pipes = shell(f"REGARD {verb} {toy_run} <(cat {src}) <(gzip < {ref})")
         assert from_pipes.returncode == 0, from_pipes.stderr
         assert from_pipes.stdout == from_files.stdout

@@ -1,8 +1,6 @@
 """`regard train --data`: several corpora in one run."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import regard as package
 from regard.data.builtin.toy_tasks import toy_pairs
 from regard.text.tokenizer import TokenizerPair
-from tests.cli.command import environment, regard
+from tests.cli.command import StartedCommand, regard
 from tests.conftest import write_pairs
 from tests.train.test_resume import digest, wait_for_step
 
@@ -63,11 +61,9 @@ def test_a_run_killed_in_a_later_stage_and_resumed_gives_the_same_bits(folder: P
     assert "stages.yaml: trainer ignored" in done.stderr
     assert "stage start: epochs 1 to 1, " in done.stderr and "stage end: from epoch 2 on, " in done.stderr
 
-    command = [sys.executable, "-m", "regard", "train", "--data", data, "--out", killed, *OPTIONS, "--resume"]
-    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True, env=environment())
+    running = StartedCommand("train", "--data", data, "--out", killed, *OPTIONS, "--resume")
     wait_for_step(killed, 30)
-    process.kill()
-    process.communicate()
+    running.kill()
     rows = [json.loads(line) for line in (killed / "metrics.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows if row.get("step") == 25 and "epoch" in row] > [1], "in the second stage"
     again = regard("train", "--data", data, "--out", killed, *OPTIONS, "--resume")

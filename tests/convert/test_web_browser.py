@@ -8,12 +8,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pytest
-
 import regard
 from regard.convert.export import export
 from tests.convert.shapes import bundle_of, sentencepiece
-from tests.serve.test_browser import CHROMIUM, MISSING, WEB
+from tests.serve.test_browser import CHROMIUM, NODE, PACKAGES, WEB, needs
 
 TEXTS = [
     "the green witch arrived",
@@ -34,7 +32,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.mark.skipif(bool(MISSING), reason=f"missing: {', '.join(MISSING)}")
+@needs(chromium=CHROMIUM, node=NODE, packages=PACKAGES)
 def test_page_translates_with_the_network_cut(tmp_path: Path) -> None:
     bundle_of("no bias", sentencepiece()).save(tmp_path / "model", "toy")
     export(tmp_path / "model", tmp_path / "page", "web", check=False)

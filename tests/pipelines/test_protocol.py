@@ -1,6 +1,7 @@
 """The members that all pipelines share behave alike in each of them."""
 
 import copy
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.pipelines.examples import PIPELINES, TEXT, example_input
 every_pipeline = pytest.mark.parametrize("name", PIPELINES)
 
 
+@cache
 def names_of(kind: type[Pipeline]) -> list[str]:
     return [name for name, make in PIPELINES.items() if isinstance(make(), kind)]
 

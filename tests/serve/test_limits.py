@@ -41,6 +41,9 @@ def status(client: TestClient, path: str, body: dict[str, Any]) -> int:
     [
         ("/v1/tokenize", {"model": "toy", "text": LONG}, 422),
         ("/v1/tokenize", {"model": "toy", "text": "a b c d e"}, 413),
+        ("/v1/sentences", {"model": "toy", "text": LONG}, 422),
+        ("/v1/sentences", {"model": "toy", "text": "a b c d e"}, 413),
+        ("/v1/trace", {"model": "toy", "text": "a", "source": LONG}, 422),
         ("/v1/translate", {"model": "toy", "text": LONG}, 422),
         ("/v1/translate", {"model": "toy", "text": "a b c d e"}, 413),
         ("/v1/translate", {"model": "toy", "text": "a", "prefix": LONG}, 422),

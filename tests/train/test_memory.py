@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,26 @@ from regard.data.batch import Batch
 from regard.errors import UserError
 from regard.train.checkpoint import Checkpoints
 from regard.train.gradients import Gradients
-from tests.cli.command import environment, failed_in_one_line, regard, toy_files, train_arguments
+from tests.cli.command import StartedCommand, failed_in_one_line, regard, toy_files, train_arguments
 from tests.conftest import random_batch
 from tests.train.test_resume import SETTINGS, digest
 from tests.train.test_trainer import assert_close, trained
 
-# The command line in a process whose n-th computation of a loss runs out of memory if it is of more than 8 rows, and
-# that kills itself at its m-th.
+# Lets the n-th computation of a loss run out of memory if it is of too many rows, and kills the process at the m-th.
 FULL_AT = """
-import os, signal, sys
+import os, signal
 import torch
 from regard.train import gradients
-calls, full, kill, real = 0, int(sys.argv.pop(1)), int(sys.argv.pop(1)), gradients.batch_loss
+calls, full, kill, real = 0, {full}, {kill}, gradients.batch_loss
 def batch_loss(model, batch, config):
     global calls
     calls += 1
     if calls == kill:
         os.kill(os.getpid(), signal.SIGKILL)
-    if calls >= full and batch.size > MOST:
+    if calls >= full and batch.size > {most}:
         raise torch.OutOfMemoryError("simulated")
     return real(model, batch, config)
 gradients.batch_loss = batch_loss
-from regard.cli import main
-main()
 """
 NEVER = 10**9
 SHORT = (*SETTINGS, "train.steps=40", "valid.every=20")
@@ -137,8 +133,8 @@ def run_limited(
     arguments: list[object], full: int, kill: int = NEVER, most: int = 8
 ) -> subprocess.CompletedProcess[str]:
     """Run `regard` with the simulated memory of FULL_AT."""
-    command = [sys.executable, "-c", FULL_AT.replace("MOST", str(most)), full, kill, *arguments, "--resume"]
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment(), timeout=200)
+    prelude = FULL_AT.format(full=full, kill=kill, most=most)
+    return StartedCommand(*arguments, "--resume", prelude=prelude).wait()
 
 
 def test_a_run_that_was_split_and_then_killed_ends_with_the_same_bits(tmp_path: Path) -> None:

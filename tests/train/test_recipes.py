@@ -19,15 +19,15 @@ from regard.train.run import Run, train
 from tests.conftest import write_pairs
 
 SMALL = (
-    *("train.steps=3", "valid.every=3", "train.log_every=1", "batch.tokens=512", "batch.workers=0"),
-    *("train.compile=false", "valid.sentences=4"),
+    *("train.steps=3", "valid.every=3", "train.log_every=1", "batch.tokens=256", "batch.workers=0"),
+    *("train.compile=false", "valid.sentences=4", "decode.max_len=5"),  # untrained models do not end their sentences
 )
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> "Files":
     folder = tmp_path_factory.mktemp("data")
-    pairs = [(pair.src, pair.tgt) for pair in generate_corpus()["train"][:300]]
+    pairs = [(pair.src, pair.tgt) for pair in generate_corpus()["train"][:150]]
     text = folder / "text.txt"
     text.write_text("".join(f"{src}\n" for src, _ in pairs), encoding="utf-8")
     labels = folder / "labels.tsv"

@@ -3,14 +3,12 @@
 import hashlib
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import environment, failed_in_one_line, regard, toy_files, train_arguments
+from tests.cli.command import StartedCommand, failed_in_one_line, regard, toy_files, train_arguments
 
 # All parts that have a state: BPE-dropout, dropout, EMA, accumulation, early-stopping counters, averaging.
 SETTINGS = (
@@ -27,10 +25,10 @@ SETTINGS = (
     *("train.save_every=7", "train.log_every=5", "valid.every=30", "train.average_k=2", "valid.sentences=30"),
 )
 
-# The command line in a process that kills itself at its n-th fsync, usually in the middle of a save.
+# Lets a process kill itself at its n-th fsync, usually in the middle of a save.
 KILL_AT_FSYNC = """
-import os, signal, sys
-left, real = int(sys.argv.pop(1)), os.fsync
+import os, signal
+left, real = {n}, os.fsync
 def fsync(descriptor):
     global left
     left -= 1
@@ -38,8 +36,6 @@ def fsync(descriptor):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(descriptor)
 os.fsync = fsync
-from regard.cli import main
-main()
 """
 
 
@@ -63,17 +59,8 @@ def digest(out: Path) -> str:
     return hashlib.sha256((out / "model.safetensors").read_bytes() + "\n".join(steady).encode()).hexdigest()
 
 
-def start(files: list[Path], out: Path, *settings: str, kill_at_fsync: int | None = None) -> subprocess.Popen[str]:
-    how = ["-m", "regard"] if kill_at_fsync is None else ["-c", KILL_AT_FSYNC, str(kill_at_fsync)]
-    command = [sys.executable, *how, *train_arguments(files, out, *SETTINGS, *settings), "--resume"]
-    return subprocess.Popen(
-        list(map(str, command)), stderr=subprocess.PIPE, text=True, env=environment(), preexec_fn=_not_under_nohup
-    )
-
-
-def _not_under_nohup() -> None:
-    """Let the tests run under nohup too, which ignores SIGHUP."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def start(files: list[Path], out: Path, *settings: str, prelude: str = "") -> StartedCommand:
+    return StartedCommand(*train_arguments(files, out, *SETTINGS, *settings), "--resume", prelude=prelude)
 
 
 def wait_for_step(out: Path, step: int) -> None:
@@ -89,18 +76,15 @@ def test_a_run_killed_at_random_moments_and_while_saving_can_be_resumed(files: l
     out = files[0].parent / "killed"
     generator = random.Random(5)
     for kill_at in (2, 9, 17, 30, 44):  # config, tokenizer, store, first and later checkpoints
-        process = start(files, out, kill_at_fsync=kill_at)
-        process.communicate(timeout=100)
-        assert process.returncode == -signal.SIGKILL
+        killed = start(files, out, prelude=KILL_AT_FSYNC.format(n=kill_at)).wait()
+        assert killed.returncode == -signal.SIGKILL
     for step in (40, 70):
-        process = start(files, out)
+        running = start(files, out)
         wait_for_step(out, step)
         time.sleep(generator.random() * 0.2)
-        process.kill()
-        process.communicate()
-    done = start(files, out)
-    _, stderr = done.communicate(timeout=100)
-    assert done.returncode == 0, stderr
+        running.kill()
+    done = start(files, out).wait()
+    assert done.returncode == 0, done.stderr
     assert digest(out) == uninterrupted
     assert not [p for p in (out / "checkpoints").iterdir() if p.name.endswith(".tmp")]
 
@@ -110,17 +94,16 @@ def test_a_signal_saves_and_stops_even_if_repeated(
     files: list[Path], uninterrupted: str, number: signal.Signals, times: int
 ) -> None:
     out = files[0].parent / number.name
-    process = start(files, out)
+    running = start(files, out)
     wait_for_step(out, 25)
     for _ in range(times):
-        process.send_signal(number)
+        running.send_signal(number)
         time.sleep(0.02)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
-    assert "saved at step" in stderr and "--resume" in stderr and "Traceback" not in stderr
-    again = start(files, out)
-    _, stderr = again.communicate(timeout=100)
-    assert again.returncode == 0, stderr
+    stopped = running.wait()
+    assert stopped.returncode == 128 + number
+    assert "saved at step" in stopped.stderr and "--resume" in stopped.stderr and "Traceback" not in stopped.stderr
+    again = start(files, out).wait()
+    assert again.returncode == 0, again.stderr
     assert digest(out) == uninterrupted
 
 
@@ -129,12 +112,10 @@ def test_a_run_with_unigram_sampling_can_be_resumed(files: list[Path]) -> None:
     whole, killed = (files[0].parent / f"unigram-{name}" for name in ("whole", "killed"))
     done = regard(*train_arguments(files, whole, *SETTINGS, *sampling))
     assert done.returncode == 0, done.stderr
-    process = start(files, killed, *sampling)
+    running = start(files, killed, *sampling)
     wait_for_step(killed, 15)
-    process.kill()
-    process.communicate()
-    _, stderr = start(files, killed, *sampling).communicate(timeout=100)
-    assert "resumed from" in stderr
+    running.kill()
+    assert "resumed from" in start(files, killed, *sampling).wait().stderr
     assert digest(killed) == digest(whole)
 
 

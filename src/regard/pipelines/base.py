@@ -122,6 +122,10 @@ class Pipeline:
             raise UserError(f"a {self.noun} has no target language (to); leave it out")
         return text
 
+    def restore(self, source: str, output: str) -> str:
+        """Give the output for a source the case and punctuation that the model did not see. Only translators do."""
+        return output
+
     def encode_target(self, text: str) -> list[int]:
         """Tokenise an output, without special tokens; refuse one that is longer than a source may be."""
         return self.target_limit.encode_one(

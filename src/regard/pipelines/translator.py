@@ -150,6 +150,14 @@ class Translator(SourceDecoder):
         tag, rest = self.directions.read_tag(text, to)
         return SplitText.of(rest, self.directions.source_of(tag), tag)
 
+    def fit_sentences(self, text: str, to: str | None = None) -> tuple[SplitText, list[FittedText]]:
+        """Split a text into sentences; return also each sentence as the model reads it."""
+        split, limit = self.split(text, to), self.length_limit()
+        return split, [replace(self._fit(each, False, limit), tag=split.tag) for each in split.sentences]
+
+    def restore(self, source: str, output: str) -> str:
+        return self._fit(source, False, self.length_limit()).restore(output)
+
     def _translate_split(
         self, tagged: Sequence[tuple[str, str]], skip_long: bool, options: Mapping[str, object]
     ) -> list[Translation]:

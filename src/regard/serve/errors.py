@@ -24,7 +24,9 @@ from regard.serve.schemas.errors import (
 )
 
 _MAX_DETAIL = 200  # characters
-_OWN_PATHS = ("/v1/translate", "/v1/tokenize", "/v1/trace", "/v1/explain", "/v1/next")
+_OWN_PATHS = tuple(
+    f"/v1/{name}" for name in ("translate", "sentences", "tokenize", "describe", "trace", "explain", "next")
+)
 """Paths under /v1 that are not OpenAI's"""
 LIBRETRANSLATE_PATHS = (
     "/translate",

@@ -82,7 +82,7 @@ def describe_plan(plan: Plan, device: torch.device, user_options: Mapping[str, A
     for choice in plan.choices():
         settings = [f"{name}={by_user[name]}" for name in choice.options if name in by_user]
         value, reason = (", ".join(settings), "set by you") if settings else (choice.value, choice.reason)
-        yield f"  {choice.what:16}{value:26}{reason}"
+        yield f"  {choice.what:15} {value:25} {reason}"
     yield f"  {'time':16}{f'about {duration(plan.training_seconds)}':26}for the updates, as measured on this machine"
     if plan.is_short:
         yield "  more time would give a better model: raise --minutes, or use a GPU"

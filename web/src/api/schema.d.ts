@@ -104,6 +104,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sentences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sentences
+         * @description Split a text into sentences, as a translator reads them.
+         */
+        post: operations["sentences_v1_sentences_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/translate": {
         parameters: {
             query?: never;
@@ -1385,6 +1405,30 @@ export interface components {
             /** Bias */
             bias: boolean;
         };
+        /**
+         * FittedSentence
+         * @description A sentence of a text, as it was written and as the model reads it.
+         */
+        FittedSentence: {
+            /**
+             * Before
+             * @description White space, and parts without a letter, between the sentence before and this one
+             */
+            before: string;
+            /** Source */
+            source: string;
+            /**
+             * Read
+             * @description With the tag of the target language, if the model needs one, and with case and punctuation that it has seen in
+             *     training; empty if nothing is left
+             */
+            read: string;
+            /**
+             * Unknown
+             * @description Words that never occurred in training
+             */
+            unknown: string[];
+        };
         /** FrontendLanguages */
         FrontendLanguages: {
             source: components["schemas"]["LanguageChoice"];
@@ -2164,6 +2208,28 @@ export interface components {
             /** Text */
             text: string;
         };
+        /** SentencesRequest */
+        SentencesRequest: {
+            /** Model */
+            model?: string | null;
+            /** Text */
+            text: string;
+            /**
+             * To
+             * @description Target language, for a model with several
+             */
+            to?: string | null;
+        };
+        /** SentencesResponse */
+        SentencesResponse: {
+            /** Sentences */
+            sentences: components["schemas"]["FittedSentence"][];
+            /**
+             * After
+             * @description What follows the last sentence
+             */
+            after: string;
+        };
         /**
          * SiteInfo
          * @description One kind of attention of a trace. Its weights have the shape [layers, heads, rows, columns].
@@ -2510,6 +2576,11 @@ export interface components {
             /** @description Activations to replace */
             patch?: components["schemas"]["PatchRequest"] | null;
             /**
+             * Source
+             * @description The sentence as it was written, if `text` is how a translator reads it; see /v1/sentences
+             */
+            source?: string | null;
+            /**
              * Target
              * @description Ids whose generation is traced; without them, the model searches for its own output
              */
@@ -2586,6 +2657,11 @@ export interface components {
              * @description The output that is traced; of a classifier, the label
              */
             text: string;
+            /**
+             * Written
+             * @description The output with the case and punctuation of the request's `source`, if it has one
+             */
+            written: string | null;
             /**
              * Source
              * @description Source tokens or regions of an image; empty for a language model
@@ -2917,6 +2993,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TokenizeResponse"];
+                };
+            };
+            /** @description Error */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Error */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    sentences_v1_sentences_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SentencesRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SentencesResponse"];
                 };
             };
             /** @description Error */

@@ -9,8 +9,8 @@ export interface Stop {
   spot: "" | "encoder" | "cross" | "lens" | "rail";
 }
 
-/** The stops for a model: what it does not have is replaced by what it has. */
-export function tourStops(description: Description, run: Run): Stop[] {
+/** The stops for a model: what it does not have is replaced by what it has. The map of a phone has no lens. */
+export function tourStops(description: Description, run: Run, onPhone: boolean): Stop[] {
   const decoder = description.stacks.find(({ name }) => name === "decoder");
   const stack = decoder ?? description.stacks[0]!;
   const layer = stack.layers.length - 1;
@@ -29,7 +29,7 @@ export function tourStops(description: Description, run: Run): Stop[] {
     { to: map, spot: "" },
     { to: map, spot: "encoder" },
     { to: map, spot: "cross" },
-    { to: map, spot: "lens" },
+    { to: onPhone && run.lens ? { ...map, level: "lens" } : map, spot: "lens" },
     { to: { ...at, step, level: "block" }, spot: "" },
     { to: { ...at, ...block, step, level: inside }, spot: "" },
     { to: { ...at, ...block, step, level: cell }, spot: "" },

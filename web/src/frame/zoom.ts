@@ -2,12 +2,13 @@
 import { tick } from "svelte";
 import { session } from "../state/session.svelte";
 import type { Choice, Level } from "../state/choice";
+import { phone } from "./phone";
 
-const DEPTH: Record<Level, number> = { map: 0, block: 1, lens: 1, search: 1, words: 1, heads: 2, arithmetic: 2, cell: 3 };
+const DEPTH: Record<Level, number> = { map: 0, block: 1, next: 1, lens: 1, search: 1, words: 1, heads: 2, arithmetic: 2, cell: 3 };
 const DURATION = 520;
 const EASING = "cubic-bezier(.22,.7,.16,1)";
 
-const isStill = (): boolean => matchMedia("(prefers-reduced-motion: reduce), (max-width: 760px)").matches;
+const isStill = (): boolean => phone.current || matchMedia("(prefers-reduced-motion: reduce)").matches;
 const stage = (): HTMLElement | null => document.querySelector("#stage");
 
 /** The thing in the drawing that a view is the inside of, marked data-zoom */
@@ -20,7 +21,7 @@ function inside(choice: Choice): Element | null {
     `${stack}.${layer}.${part}`,
     `${stack}.${layer}`,
   ];
-  const wanted = level === "lens" || level === "search" || level === "words" ? [level] : names;
+  const wanted = ["next", "lens", "search", "words"].includes(level) ? [level] : names;
   for (const name of wanted) {
     const found = stage()?.querySelector(`[data-zoom="${CSS.escape(name)}"]`);
     if (found?.getClientRects().length) return found;
@@ -79,15 +80,16 @@ export async function zoom(update: () => void, goingUp: boolean, from?: Element 
 
 const snapshot = (): Choice => JSON.parse(JSON.stringify(session.choice)) as Choice;
 
-/** Open a view: deeper from the thing that was clicked, or further out. */
+/** Open a view: deeper from the thing that was clicked, or further out. On a phone it takes the place of the ledger. */
 export function open(changes: Partial<Choice>, from?: Element | EventTarget | null): void {
   const level = changes.level ?? session.choice.level;
   const goingUp = DEPTH[level] < DEPTH[session.choice.level];
-  void zoom(() => session.go(changes), goingUp, from instanceof Element ? from : null);
+  const rail = phone.current && changes.level ? { rail: null } : {};
+  void zoom(() => session.go({ ...rail, ...changes }), goingUp, from instanceof Element ? from : null);
 }
 
 const OUTSIDE: Record<Level, Level> = {
-  ...{ map: "map", block: "map", lens: "map", search: "map", words: "map", heads: "block", arithmetic: "block", cell: "heads" },
+  ...{ map: "map", block: "map", next: "map", lens: "map", search: "map", words: "map", heads: "block", arithmetic: "block", cell: "heads" },
 };
 
 /** One level out. The embedding and the output have no layer around them. */

@@ -90,6 +90,9 @@ export const en = {
   tour: "Tour",
   present: "Present",
   leave: "Leave",
+  views: "Views",
+  tabs: { model: "Model", lens: "Lens", search: "Search", whatIf: "What if" },
+  predictionTab: { target: "Next word", source: "Words", label: "Label" },
   copyLink: "Copy link",
   linkCopied: "Copied",
   lightOrDark: "Light or dark",
@@ -429,7 +432,7 @@ export const en = {
   ],
 
   // Levels
-  levelNames: { lens: "the word taking shape", search: "the search", words: "words into tokens" },
+  levelNames: { next: "the next word", lens: "the word taking shape", search: "the search", words: "words into tokens" },
   blockName: (block: string) => {
     const layer = /^(encoder|decoder)\.(\d+)$/.exec(block);
     return layer ? `${layer[1]}, layer ${Number(layer[2]) + 1}` : (BLOCKS[block] ?? block);

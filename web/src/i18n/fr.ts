@@ -93,6 +93,9 @@ export const fr: Texts = {
   tour: "Visite",
   present: "Présenter",
   leave: "Quitter",
+  views: "Vues",
+  tabs: { model: "Modèle", lens: "Lentille", search: "Recherche", whatIf: "Et si" },
+  predictionTab: { target: "Mot suivant", source: "Mots", label: "Classe" },
   copyLink: "Copier le lien",
   linkCopied: "Copié",
   lightOrDark: "Clair ou sombre",
@@ -430,7 +433,7 @@ export const fr: Texts = {
   ],
 
   // Levels
-  levelNames: { lens: "le mot qui prend forme", search: "la recherche", words: "des mots aux jetons" },
+  levelNames: { next: "le mot suivant", lens: "le mot qui prend forme", search: "la recherche", words: "des mots aux jetons" },
   blockName: (block: string) => {
     const layer = /^(encoder|decoder)\.(\d+)$/.exec(block);
     return layer ? `${layer[1] === "encoder" ? "encodeur" : "décodeur"}, couche ${Number(layer[2]) + 1}` : (BLOCKS[block] ?? block);

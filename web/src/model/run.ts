@@ -71,6 +71,9 @@ export function makeRun(trace: Trace, parts: Pick<Run, "means" | "norms" | "head
   };
 }
 
+/** Whether a search was recorded; classifiers do not search */
+export const hasSearch = (run: Run): boolean => (run.trace.beam?.steps.length ?? 0) > 0;
+
 /** Weight of row i on column j of a layer's mean; 0 if it is not there */
 export const meanWeight = (run: Run, site: SiteName, layer: number, i: number, j: number): number => {
   const mean = run.means[site]?.[layer];

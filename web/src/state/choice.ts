@@ -1,7 +1,7 @@
 /** Everything the user has selected. The page is a function of it, and an address holds exactly these fields. */
 
 /** How deep the page is: the whole model, a layer, the heads of an attention, one weight; or a view of its own */
-export const LEVELS = ["map", "block", "heads", "cell", "arithmetic", "lens", "search", "words"] as const;
+export const LEVELS = ["map", "block", "heads", "cell", "arithmetic", "next", "lens", "search", "words"] as const;
 export type Level = (typeof LEVELS)[number];
 
 export interface Choice {
@@ -58,7 +58,7 @@ export interface Choice {
   // What is shown
   /** Whether the words taking shape are written along the streams */
   lens: boolean;
-  /** Whether the ledger of what-ifs is open; null: where there is room */
+  /** Whether the ledger of what-ifs is open; null: where there is room. On a phone it is a tab, and open only if true. */
   rail: boolean | null;
   present: boolean;
   /** The stop of the tour, from 1; 0: no tour */

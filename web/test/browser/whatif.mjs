@@ -1,6 +1,7 @@
 /** What if: changes to the model and its input; the search; samples; errors. */
 import assert from "node:assert/strict";
-import { accessibilityProblems, listModels, openAt, outputText, screenshot, settled, reaches, stateOf } from "./page.mjs";
+import { startServer } from "./server.mjs";
+import { accessibilityProblems, listModels, open, openAt, outputText, screenshot, settled, reaches, stateOf } from "./page.mjs";
 
 /** Hide a word and switch heads off: ledger, map and heads show it; undo restores everything. */
 export async function ledger() {
@@ -118,31 +119,58 @@ export async function searchSettings() {
   await page.context().close();
 }
 
-/** After an error, and when the server is gone, nothing of the previous answer is shown as if it were new. */
+async function submit(page, text) {
+  await page.fill("#text", text);
+  await page.click("button.submit");
+  await settled(page);
+}
+
+/** How much of an answer is on the page */
+const shown = (page) => page.locator(".output .word, svg.map, footer .steps button, .rail .pair").count();
+
+/** After an error, and without a network, nothing of the previous answer is shown as if it were new. */
 export async function noStaleData() {
   const [model] = await listModels();
   const page = await openAt({ model: model.id });
   page.forgiven = true;
   await page.route("**/v1/*", (route) => route.fulfill({ status: 413, contentType: "application/problem+json", body: '{"detail": "the text is too long"}' }));
-  const submit = async (text) => {
-    await page.fill("#text", text);
-    await page.click("button.submit");
-    await settled(page);
-  };
-  await submit("d c b a");
+  await submit(page, "d c b a");
   assert.equal(await page.locator(".problem").innerText(), "the text is too long");
-  const shown = () => page.locator(".output .word, svg.map, footer .steps button, .rail .pair").count();
-  assert.equal(await shown(), 0, "nothing of the old answer is left");
+  assert.equal(await shown(page), 0, "nothing of the old answer is left");
   await page.unroute("**/v1/*");
   await page.context().setOffline(true);
-  await submit("a b c");
+  await submit(page, "a b c");
   assert.match(await page.locator(".problem").innerText(), /not responding/);
-  assert.equal(await shown(), 0);
+  assert.equal(await shown(page), 0);
   await page.context().setOffline(false);
-  await submit("a b c");
+  await submit(page, "a b c");
   assert.equal(await page.locator(".problem").innerText(), "");
-  assert((await shown()) > 0, "and it works again");
+  assert((await shown(page)) > 0, "and it works again");
   await page.context().close();
+}
+
+/** A server is killed and started again on the same port: the page says so, shows nothing old, and works again without a reload. */
+export async function killedServer() {
+  if (!process.env.SERVE) return;
+  let server = await startServer(JSON.parse(process.env.SERVE));
+  try {
+    const page = await open("#text=a+b+c+d", {}, server.address);
+    await settled(page);
+    assert((await shown(page)) > 0);
+    const loaded = await page.evaluate(() => performance.timeOrigin);
+    await server.kill();
+    await submit(page, "d c b a");
+    assert.match(await page.locator(".problem").innerText(), /not responding/);
+    assert.equal(await shown(page), 0, "nothing of the old answer is left");
+    server = await startServer(JSON.parse(process.env.SERVE), server.port);
+    await submit(page, "d c b a");
+    assert.equal(await page.locator(".problem").innerText(), "");
+    assert((await shown(page)) > 0, "and it works again");
+    assert.equal(await page.evaluate(() => performance.timeOrigin), loaded, "without a reload");
+    await page.context().close();
+  } finally {
+    await server.kill();
+  }
 }
 
 /** Stop ends the request, and leaves no half of an answer. */

@@ -60,7 +60,7 @@ def router(dispatcher: Dispatcher, store: TraceStore) -> APIRouter:
         def to_json(result: TraceResult) -> str:
             now = None if baseline is None else BaselineInfo.of(baseline, score_again(baseline, result.query))
             seconds = dispatcher.limits.trace_seconds
-            return TraceResponse.of(trace_id, served.name, result, seconds, now).model_dump_json()
+            return TraceResponse.of(trace_id, served.name, result, seconds, now, body.source).model_dump_json()
 
         def make_job(report: Report | None = None) -> TraceJob:
             return TraceJob(served, text, body, to_json, report)

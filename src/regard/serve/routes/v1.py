@@ -1,5 +1,6 @@
 """The page's own API: the list of models, tokens, translations."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 
@@ -19,8 +20,20 @@ from regard.serve.jobs import Report, TranslationJob
 from regard.serve.openapi_document import ERRORS, MODEL_LIST_ERRORS, event_stream
 from regard.serve.schemas.base import limited_route
 from regard.serve.schemas.models import ModelList
-from regard.serve.schemas.v1_requests import SEARCH_SETTINGS, TermRequest, TokenizeRequest, TranslateRequest
-from regard.serve.schemas.v1_responses import FailedEvent, ProgressEvent, TokenizeResponse, TranslateResponse
+from regard.serve.schemas.v1_requests import (
+    SEARCH_SETTINGS,
+    SentencesRequest,
+    TermRequest,
+    TokenizeRequest,
+    TranslateRequest,
+)
+from regard.serve.schemas.v1_responses import (
+    FailedEvent,
+    ProgressEvent,
+    SentencesResponse,
+    TokenizeResponse,
+    TranslateResponse,
+)
 
 _LONG_TEXT = 2_000  # characters
 
@@ -40,6 +53,13 @@ def router(dispatcher: Dispatcher) -> APIRouter:
         dispatcher.check_text(served, body.text)
         return TokenizeResponse.of(served.pipeline.src_tokenizer, served.pipeline.clean(body.text))
 
+    @routes.post("/sentences")
+    async def sentences(body: SentencesRequest) -> SentencesResponse:
+        """Split a text into sentences, as a translator reads them."""
+        served = dispatcher.find_kind(body.model, Translator)
+        await dispatcher.check_translations(served, [body.text], body.to)
+        return SentencesResponse.of(*await asyncio.to_thread(served.pipeline.fit_sentences, body.text, body.to))
+
     @routes.post(
         "/translate",
         response_model=TranslateResponse,
@@ -54,8 +74,7 @@ def router(dispatcher: Dispatcher) -> APIRouter:
             dispatcher.check_prefix(served, body.prefix)
         else:
             await dispatcher.check_translations(served, [body.text], body.to)
-        glossary = _glossary(body.glossary)
-        begin = time.perf_counter()
+        begin, glossary = time.perf_counter(), _glossary(body.glossary)
 
         def make_job(report: Report | None = None) -> TranslationJob:
             return TranslationJob(

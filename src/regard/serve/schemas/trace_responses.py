@@ -243,6 +243,8 @@ class TraceResponse(ResponseBody):
     """Seconds until the trace is deleted"""
     text: str
     """The output that is traced; of a classifier, the label"""
+    written: str | None
+    """The output with the case and punctuation of the request's `source`, if it has one"""
     source: list[TokenInfo]
     """Source tokens or regions of an image; empty for a language model"""
     target: list[TokenInfo]
@@ -270,9 +272,15 @@ class TraceResponse(ResponseBody):
 
     @classmethod
     def of(
-        cls, trace_id: str, model: str, result: TraceResult, seconds: float, baseline: BaselineInfo | None = None
+        cls,
+        trace_id: str,
+        model: str,
+        result: TraceResult,
+        seconds: float,
+        baseline: BaselineInfo | None = None,
+        source: str | None = None,
     ) -> "TraceResponse":
-        query, pipeline = result.query, result.query.pipeline
+        query, pipeline, text = result.query, result.query.pipeline, _output_text(result)
         is_image = query.encoded.src.is_floating_point()
         tokens = query.encoded.src_tokens
         src_ids = range(len(tokens)) if is_image else (*query.encoded.src_ids, EOS)[: len(tokens)]
@@ -284,7 +292,8 @@ class TraceResponse(ResponseBody):
             id=trace_id,
             model=model,
             expires=seconds,
-            text=_output_text(result),
+            text=text,
+            written=None if source is None else pipeline.restore(source, text),
             source=TokenInfo.list_of(src_ids, tokens),
             target=TokenInfo.encode(tokenizer, result.target),
             read=PieceInfo.list_of([SPECIALS[BOS], *result.target_tokens[:-1]] if result.target else []),

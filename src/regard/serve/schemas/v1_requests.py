@@ -28,6 +28,13 @@ class TokenizeRequest(RequestBody):
     text: LimitedText
 
 
+class SentencesRequest(RequestBody):
+    model: ModelName | None = None
+    text: LimitedText
+    to: LanguageCode | None = None
+    """Target language, for a model with several"""
+
+
 class DecodeRequest(RequestBody):
     """Settings of a search; those that are left out are the model's own."""
 
@@ -99,6 +106,8 @@ class InspectRequest(RequestBody):
 
 class TraceRequest(InspectRequest, DecodeRequest):
     text: LimitedText = ""
+    source: LimitedText | None = None
+    """The sentence as it was written, if `text` is how a translator reads it; see /v1/sentences"""
     target: TokenIds | None = None
     """Ids whose generation is traced; without them, the model searches for its own output"""
     hypothesis: Annotated[int, LimitedBy("beam", Lt), Field(ge=0)] = 0

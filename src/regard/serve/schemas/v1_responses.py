@@ -1,5 +1,7 @@
 """Response bodies of the page's own API, /v1/…: tokens and translations."""
 
+from collections.abc import Sequence
+
 from regard.pipelines.base import Pipeline
 from regard.pipelines.translation import Candidate, Translation
 from regard.serve.registry import ServedModel
@@ -7,6 +9,7 @@ from regard.serve.schemas.base import ResponseBody
 from regard.serve.schemas.tokens import PieceInfo, TokenInfo
 from regard.text.bpe_merges import WordMerges, bpe_merges
 from regard.text.fitted_text import FittedText
+from regard.text.sentences import SplitText
 from regard.text.tokenizer import Tokenizer
 
 
@@ -33,6 +36,35 @@ class TokenizeResponse(ResponseBody):
             tokens=TokenInfo.encode(tokenizer, tokenizer.encode([text])[0]),
             merges=None if merges is None else [MergesInfo.of(word) for word in merges],
         )
+
+
+class FittedSentence(ResponseBody):
+    """A sentence of a text, as it was written and as the model reads it."""
+
+    before: str
+    """White space, and parts without a letter, between the sentence before and this one"""
+    source: str
+    read: str
+    """With the tag of the target language, if the model needs one, and with case and punctuation that it has seen in
+    training; empty if nothing is left"""
+    unknown: list[str]
+    """Words that never occurred in training"""
+
+
+class SentencesResponse(ResponseBody):
+    sentences: list[FittedSentence]
+    after: str
+    """What follows the last sentence"""
+
+    @classmethod
+    def of(cls, split: SplitText, fitted: Sequence[FittedText]) -> "SentencesResponse":
+        *before, after = split.gaps
+        parts = zip(before, split.sentences, fitted, strict=True)
+        sentences = [
+            FittedSentence(before=gap, source=source, read=fit.tagged_text, unknown=list(fit.unknown))
+            for gap, source, fit in parts
+        ]
+        return cls(sentences=sentences, after=after)
 
 
 class CandidateInfo(ResponseBody):
