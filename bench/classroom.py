@@ -2,8 +2,8 @@
 
     python bench/classroom.py runs/demo-en-fr
 
-Every tab traces its sentence, which streams the output, and then reads what the page draws: thumbnails of all heads,
-the flow, the logit lens and the stages of one block. Prints how long each of these takes: the median, the 95th
+Every tab does what the page does: it asks for the sentences of its text and their tokens, traces the sentence, which
+streams the output, and reads what is drawn: thumbnails of all heads, the flow, the logit lens and the stages of a block. Prints how long each of these takes: the median, the 95th
 percentile and the longest, and how many tabs did not get their own trace.
 """
 
@@ -40,7 +40,9 @@ async def use_page(client: httpx.AsyncClient, tab: int, text: str, times: dict[s
         times[name].append(time.monotonic() - start)
 
     start, first, done = time.monotonic(), 0.0, ""
-    body = {"model": "model", "text": text, "stream": True, "tab": f"tab-{tab}"}
+    for path in ("/v1/sentences", "/v1/tokenize"):
+        (await client.post(path, json={"model": "model", "text": text})).raise_for_status()
+    body = {"model": "model", "text": text, "source": text, "stream": True, "tab": f"tab-{tab}"}
     async with client.stream("POST", "/v1/trace", json=body) as response:
         response.raise_for_status()
         async for line in response.aiter_lines():

@@ -20,6 +20,7 @@ const trace = {
   source: ["a", "b"].map(token),
   target: [token("</s>")],
   read: [token("<s>")],
+  written: "Oui !",
   n_prompt: 0,
   n_cut: 0,
   hypotheses: [{ text: "oui", score: 0, log_prob: 0, tokens: [], node: "r", ended_by: "end", log_probs: [] }],
@@ -35,11 +36,11 @@ let requests: { path: string; body: Record<string, unknown> }[];
 
 /** A session with a server that has these models, opened with this hash */
 async function startSession(models: Partial<Model>[], hash = "#text=yes") {
-  const translation = { text: "Oui ! Non.", sentences: ["yes", "no"].map((read) => ({ read })), unknown: ["maybe"] };
+  const sentence = (before: string, source: string, tag: string) => ({ before, source, read: tag + source.toLowerCase().slice(0, -1), unknown: ["maybe"] });
   const answers: Record<string, () => Response> = {
     "v1/models": () => Response.json({ models: models.map((model) => ({ ...translator, ...model })), examples: {} }),
     "v1/tokenize": () => Response.json({ tokens: [token("y")], merges: null }),
-    "v1/translate": () => new Response(`event: done\ndata: ${JSON.stringify(translation)}\n\n`),
+    "v1/translate": () => new Response('event: done\ndata: {"text": "Non."}\n\n'),
     "v1/trace": () => new Response(`event: done\ndata: ${JSON.stringify(trace)}\n\n`),
     "v1/trace/trace/lens?k=4": () => Response.json({ rows: [] }),
     "v1/next": () => Response.json({ top: [], rest: 0, entropy: 0 }),
@@ -48,6 +49,11 @@ async function startSession(models: Partial<Model>[], hash = "#text=yes") {
   vi.stubGlobal("fetch", async (path: string, { body }: { body?: string }) => {
     requests.push({ path, body: body ? JSON.parse(body) : {} });
     if (path.endsWith("/flow")) return new Response(new Uint8Array([2, 0, 0, 0, 0, 0, 0, 0, 123, 125]));
+    if (path === "v1/sentences") {
+      const { text, to } = JSON.parse(body!) as { text: string; to?: string };
+      const sources = (text.match(/[^.!]+[.!]?/g) ?? []).map((source) => source.trim());
+      return Response.json({ sentences: sources.map((source, i) => sentence(i ? " " : "", /[.!]$/.test(source) ? source : `${source}.`, to ? `>>${to}<< ` : "")), after: "" });
+    }
     if (path.startsWith("v1/describe")) return Response.json({ stacks: [], blocks: [], output: {} });
     return answers[path]?.() ?? new Response(null, { status: 404 });
   });
@@ -67,7 +73,7 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 test("the model's own beam and length penalty apply until the user changes them", async () => {
-  const session = await startSession([{ decode: { beam: 7, length_penalty: 0.6 } }]);
+  const session = await startSession([{ decode: { beam: 7, length_penalty: 0.6 } }], "#text=Yes!+No.");
   expect(bodies("v1/translate", "v1/trace")).toHaveLength(2);
   for (const body of bodies("v1/translate", "v1/trace")) {
     expect(body).not.toHaveProperty("beam");
@@ -84,7 +90,7 @@ test("the model's own beam and length penalty apply until the user changes them"
 });
 
 test("a permalink with a beam and a length penalty is honoured, also the former default values", async () => {
-  await startSession([{}], "#text=yes&beam=4&penalty=1");
+  await startSession([{}], "#text=Yes!+No.&beam=4&penalty=1");
   const settings = { beam: 4, length_penalty: 1 };
   expect(bodies("v1/translate", "v1/trace")).toMatchObject([settings, settings]);
 });
@@ -113,41 +119,40 @@ test("a language model continues its prompt, whatever the server calls the task"
   }
 });
 
-test("the whole text is translated once, and one sentence at a time is looked into as the model reads it", async () => {
+test("every sentence is decoded once: the one that is looked into, as the model reads it, and the others together", async () => {
   const session = await startSession([{}], "#text=Yes!+No.");
-  expect(session.translation?.text).toBe("Oui ! Non.");
-  expect(session.translation?.unknown).toEqual(["maybe"]);
-  expect(bodies("v1/translate")).toMatchObject([{ text: "Yes! No." }]);
-  expect(bodies("v1/tokenize", "v1/trace")).toMatchObject([{ text: "yes" }, { text: "yes" }]);
+  expect(bodies("v1/tokenize", "v1/trace")).toMatchObject([{ text: "yes" }, { text: "yes", source: "Yes!" }]);
+  await vi.waitFor(() => expect(session.passage.translations).toEqual(["Oui !", "Non."]));
+  expect(bodies("v1/translate")).toMatchObject([{ text: "No." }]);
+  expect(session.passage.unknown).toEqual(["maybe"]);
 
   requests = [];
   await session.selectSentence(1);
-  expect(bodies("v1/translate")).toEqual([]);
+  expect(bodies("v1/translate", "v1/sentences")).toEqual([]);
   expect(bodies("v1/tokenize", "v1/trace")).toMatchObject([{ text: "no" }, { text: "no" }]);
   expect(session.hash).toContain("sentence=1");
 
   await session.toggleHidden(0);
   expect(session.run?.trace.text).toBe("oui"); // what the model makes of the changed sentence
   await session.submitText("Yes!");
-  expect(bodies("v1/translate")).toMatchObject([{ text: "Yes!" }]);
-  expect(session.choice.sentence).toBe(0);
+  expect(bodies("v1/translate")).toEqual([]);
+  expect([session.choice.sentence, session.passage.translations]).toEqual([0, ["Oui !"]]);
 });
 
 test("a translator with several target languages is told which one, and its sentences have tags", async () => {
   const models = [{ targets: ["fr", "de"] }, { id: "pair" }, { id: "many", targets: ["it", "de"] }];
   const session = await startSession(models, "#text=yes&to=de");
-  expect([session.to, bodies("v1/translate")[0]?.to]).toEqual(["de", "de"]);
+  expect([session.to, bodies("v1/sentences")[0]?.to]).toEqual(["de", "de"]);
   await session.selectTarget("fr");
-  expect(bodies("v1/translate")[1]).toMatchObject({ to: "fr" });
+  expect(bodies("v1/sentences")[1]).toMatchObject({ to: "fr" });
   expect(session.hash).toContain("to=fr");
-  session.translation = { ...session.translation!, sentences: [{ source: "yes", read: ">>fra<< yes", text: "oui" }] };
-  expect(session.modelInput).toEqual({ text: ">>fra<< yes" });
+  expect(session.modelInput).toEqual({ text: ">>fr<< yes" });
   expect(session.inputFor(session.models[1]!)).toEqual({ text: "yes" });
   expect(session.inputFor(session.models[2]!)).toEqual({ text: "yes", to: "it" });
 
   await session.selectModel("pair");
   expect(session.to).toBe("");
-  expect(bodies("v1/translate").at(-1)).not.toHaveProperty("to");
+  expect(bodies("v1/sentences").at(-1)).not.toHaveProperty("to");
   expect(session.inputFor(session.models[0]!)).toEqual({ text: "yes", to: "fr" });
 });
 
@@ -174,7 +179,7 @@ test("nothing of the previous answer stays after an error", async () => {
   vi.stubGlobal("fetch", async () => Response.json({ title: "Too long", detail: "the text is too long" }, { status: 413 }));
   await session.submitText("another text");
   expect(session.errorMessage).toBe("the text is too long");
-  expect([session.run, session.translation, session.partial]).toEqual([null, null, ""]);
+  expect([session.run, session.passage.translations, session.partial]).toEqual([null, [], ""]);
 });
 
 test("going back to another view asks the server for nothing", async () => {

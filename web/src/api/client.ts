@@ -10,6 +10,8 @@ import type {
   ModelDescription,
   Next,
   NextAsk as NextRequest,
+  Sentences,
+  SentencesAsk as SentencesRequest,
   Stages,
   Tokenized,
   Trace,
@@ -48,6 +50,9 @@ export const listModels = () => sendJson<{ models: Model[]; examples?: Record<st
 
 export const tokenize = (model: string, text: string, signal?: AbortSignal) =>
   sendJson<Tokenized>("v1/tokenize", { model, text }, signal);
+
+/** The sentences of a text, as a translator reads them */
+export const sentences = (request: SentencesRequest, signal?: AbortSignal) => sendJson<Sentences>("v1/sentences", request, signal);
 
 export const describe = (model: string, signal?: AbortSignal) =>
   sendJson<ModelDescription>(`v1/describe?${new URLSearchParams({ model })}`, undefined, signal);

@@ -13,6 +13,11 @@ export type ModelList = Schemas["ModelList"];
 export type Merged = Schemas["MergesInfo"];
 export type Tokenized = Schemas["TokenizeResponse"];
 
+export type SentencesAsk = Schemas["SentencesRequest"];
+/** A sentence of a text, as it was written and as a translator reads it */
+export type Sentence = Schemas["FittedSentence"];
+export type Sentences = Schemas["SentencesResponse"];
+
 export type TranslateAsk = Schemas["TranslateRequest"];
 export type Translated = Schemas["TranslateResponse"];
 

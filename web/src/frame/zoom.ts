@@ -2,10 +2,13 @@
 import { tick } from "svelte";
 import { session } from "../state/session.svelte";
 import type { Choice, Level } from "../state/choice";
+import { loadsDone } from "../state/resource.svelte";
 import { phone } from "./phone";
 
 const DEPTH: Record<Level, number> = { map: 0, block: 1, next: 1, lens: 1, search: 1, words: 1, heads: 2, arithmetic: 2, cell: 3 };
 const DURATION = 520;
+/** A zoom waits this long for the numbers of the new view: drawn on the way, they would cost frames. */
+const PATIENCE = 150;
 const EASING = "cubic-bezier(.22,.7,.16,1)";
 
 const isStill = (): boolean => phone.current || matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -64,6 +67,8 @@ export async function zoom(update: () => void, goingUp: boolean, from?: Element 
   const before = snapshot();
   const transition = document.startViewTransition(async () => {
     update();
+    await tick();
+    await loadsDone(PATIENCE);
     await tick();
     if (goingUp) thing = inside(before)?.getBoundingClientRect() ?? null;
   });

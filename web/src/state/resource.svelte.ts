@@ -1,3 +1,9 @@
+const running = new Set<Promise<unknown>>();
+
+/** Wait until nothing is being loaded, but not longer than this. */
+export const loadsDone = (milliseconds: number): Promise<unknown> =>
+  Promise.race([Promise.allSettled(running), new Promise((over) => setTimeout(over, milliseconds))]);
+
 /** A value that is loaded again and again. The old value stays until the new one has arrived. */
 export class Resource<T> {
   value = $state.raw<T | null>(null);
@@ -9,14 +15,17 @@ export class Resource<T> {
     this.running?.abort();
     const controller = (this.running = new AbortController());
     this.busy = true;
+    const loading = fetchValue(controller.signal);
+    running.add(loading);
     try {
-      const value = await fetchValue(controller.signal);
+      const value = await loading;
       if (controller.signal.aborted) return null;
       return (this.value = value);
     } catch (error) {
       if (!controller.signal.aborted) onError(error);
       return null;
     } finally {
+      running.delete(loading);
       if (this.running === controller) this.busy = false;
     }
   }

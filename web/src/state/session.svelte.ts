@@ -3,7 +3,7 @@ import * as api from "../api/client";
 import type { NextRequest, TraceRequest } from "../api/client";
 import { canHideTokens, chooseTarget, isCaptioner, isClassifier, isGenerator, type Model } from "../api/model";
 import { Problem } from "../api/problem";
-import type { Given as ModelInput, SiteName, Tokenized, Translated } from "../api/types";
+import type { Given as ModelInput, Sentence, SentencesAsk, SiteName, Tokenized } from "../api/types";
 import { prepareImage, type InputImage } from "../figure/inputImage";
 import { language } from "../i18n/language.svelte";
 import { isJoint, type Description } from "../model/description";
@@ -15,6 +15,7 @@ import { makeHues } from "../model/hues";
 import type { Run } from "../model/run";
 import { DEFAULTS, MAX_NEW_TOKENS, MEAN_HEAD, NO_CHANGES, SAMPLES, STEPS_BACK, type Choice } from "./choice";
 import { loadRun, type LoadedRun } from "./loadRun";
+import { Passage } from "./passage.svelte";
 import { choiceFromHash, choiceToHash } from "./permalink";
 import { Resource } from "./resource.svelte";
 
@@ -33,9 +34,8 @@ class Session {
   image = $state.raw<InputImage | null>(null);
   /** The output so far, while the model is still decoding */
   partial = $state("");
-  translation = $state.raw<Translated | null>(null);
-  /** The request that `translation` answers */
-  private translated = "";
+  /** The submitted text of a translator, sentence by sentence */
+  readonly passage = new Passage();
   errorMessage = $state("");
   needsAccessToken = $state(false);
 
@@ -65,7 +65,7 @@ class Session {
   readonly run = $derived<Run | null>(this.loaded?.run ?? null);
   readonly step = $derived(Math.min(this.choice.step, (this.run?.target.length ?? 1) - 1));
   readonly hues = $derived(this.run && makeHues(this.run, this.step));
-  readonly busy = $derived(this.baseline.busy || this.variant.busy);
+  readonly busy = $derived(this.baseline.busy || this.variant.busy || this.passage.busy);
 
   /** Load the list of models, and open the link in the address. */
   async start(): Promise<void> {
@@ -161,10 +161,11 @@ class Session {
     await this.decode();
   }
 
-  /** Stop what is running. Nothing of the unfinished answer is kept. */
+  /** Stop what is running. Nothing of an unfinished run is kept. */
   stop(): void {
-    this.baseline.clear();
-    this.variant.clear();
+    if (this.baseline.busy) this.passage.clear();
+    else this.passage.stop();
+    for (const run of [this.baseline, this.variant]) if (run.busy) run.clear();
     this.partial = "";
   }
 
@@ -175,15 +176,20 @@ class Session {
     const { model, text } = this.choice;
     this.baseline.clear();
     this.variant.clear();
+    this.passage.stop();
     if (!model || !(this.isCaptioner ? this.image : text.trim())) return this.clearResults();
     const loaded = await this.baseline.load(async (signal) => {
       await this.describe(model, signal);
-      await this.translate(signal);
-      if (this.isCaptioner) this.tokenized.clear();
-      else this.tokenized.set(await api.tokenize(model, this.sentence, signal));
+      if (this.isTranslator) await this.passage.read(this.textRequest, this.searchSettings, signal);
+      else this.passage.clear();
+      this.tokenized.clear();
+      if (!this.isCaptioner) void this.tokenized.load((stop) => api.tokenize(model, this.sentence, stop), this.reportError);
       return loadRun(this.traceRequest(), (output) => (this.partial = output), signal);
     }, this.reportError);
     if (!loaded) return;
+    const { written } = loaded.run.trace;
+    if (written !== null) this.passage.put(this.passage.nearest(this.choice.sentence), written);
+    void this.passage.translateOthers(this.textRequest, this.searchSettings, this.reportError);
     hover.aligned = loaded.run.aligned;
     this.choice.step = Math.min(this.choice.step, loaded.run.target.length - 1);
     if (this.hasChanges) await this.decodeVariant();
@@ -227,32 +233,29 @@ class Session {
     return this.run?.trace.n_prompt ?? 0;
   }
 
-  /** Translate the whole text, unless that has just been done. Only translators do. */
-  private async translate(signal: AbortSignal): Promise<void> {
-    const { model, text } = this.choice;
-    const request = { model, text, ...(this.to ? { to: this.to } : {}), ...this.searchSettings };
-    const key = this.isTranslator ? JSON.stringify(request) : "";
-    if (key && key === this.translated) return;
-    [this.translation, this.translated] = [null, ""];
-    if (!key) return;
-    this.translation = await api.translate(request, (output) => (this.partial = output), signal);
-    this.translated = key;
+  /** The whole text, for requests that are about its sentences */
+  private get textRequest(): SentencesAsk {
+    return { model: this.choice.model, text: this.choice.text, ...(this.to ? { to: this.to } : {}) };
+  }
+
+  /** The sentence of a translator's text that is looked into */
+  get shownSentence(): Sentence | undefined {
+    return this.passage.sentences[this.passage.nearest(this.choice.sentence)];
   }
 
   /** The text that is looked into: a sentence as the model reads it, or the submitted text */
   get sentence(): string {
-    const sentences = this.translation?.sentences ?? [];
-    return sentences[Math.min(this.choice.sentence, sentences.length - 1)]?.read ?? this.choice.text;
+    return this.shownSentence?.read ?? this.choice.text;
   }
 
   private clearResults(): void {
-    [this.translation, this.translated] = [null, ""];
-    for (const result of [this.tokenized, this.baseline, this.variant]) result.clear();
+    for (const result of [this.passage, this.tokenized, this.baseline, this.variant]) result.clear();
   }
 
   private traceRequest(): TraceRequest {
     const settings = this.isGenerator ? { max_len: MAX_NEW_TOKENS, ...this.sampling } : this.searchSettings;
-    return { model: this.choice.model, ...this.modelInput, ...settings };
+    const source = this.shownSentence ? { source: this.shownSentence.source } : {};
+    return { model: this.choice.model, ...this.modelInput, ...source, ...settings };
   }
 
   /** The request for the next token at a step of the baseline, with the user's changes; null for models that generate nothing */

@@ -1,7 +1,7 @@
 /** What if: changes to the model and its input; the search; samples; errors. */
 import assert from "node:assert/strict";
 import { startServer } from "./server.mjs";
-import { accessibilityProblems, listModels, open, openAt, outputText, screenshot, settled, reaches, stateOf } from "./page.mjs";
+import { accessibilityProblems, base, listModels, open, openAt, outputText, screenshot, settled, reaches, stateOf } from "./page.mjs";
 
 /** Hide a word and switch heads off: ledger, map and heads show it; undo restores everything. */
 export async function ledger() {
@@ -184,5 +184,28 @@ export async function stop() {
   await page.locator("button.submit").waitFor();
   assert.equal(await page.locator(".output .word").count(), 0);
   assert.equal(await page.locator(".problem").innerText(), "");
+  await page.context().close();
+}
+
+/** Every sentence is decoded once, the whole text can be read, a click goes to another sentence, and unknown words are marked. */
+export async function sentences() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id, text: "a b c d\nZebra b c!\n\nd c b a" });
+  const decoded = [];
+  page.on("request", (request) => /v1\/(trace|translate)$/.test(request.url()) && decoded.push(request.postDataJSON().text));
+  assert.deepEqual(await page.locator("mark").allInnerTexts(), ["Zebra"]);
+  const whole = page.locator(".output .whole");
+  await page.waitForFunction(() => !document.querySelector(".output .whole")?.innerText.includes("…"));
+  const answer = await fetch(`${base}/v1/translate`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ model: model.id, text: "a b c d\nZebra b c!\n\nd c b a" }) });
+  const { text, sentences: translated } = await answer.json();
+  assert.equal((await whole.innerText()).trim(), text.trim());
+  assert.deepEqual(decoded, [], "nothing is decoded after the first answer");
+  await whole.getByRole("button").nth(2).click();
+  await settled(page);
+  await reaches(page, "sentence", "2");
+  assert.equal((await outputText(page)).replace(/\s*end$/, "").trim(), translated[2].text);
+  assert.deepEqual(decoded, ["d c b a"], "only the sentence that is looked into");
+  assert.deepEqual(await accessibilityProblems(page), []);
+  await screenshot(page, "sentences");
   await page.context().close();
 }
