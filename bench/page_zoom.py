@@ -2,9 +2,9 @@
 
     python bench/page_zoom.py
 
-The model has 6 + 6 layers of 8 heads (48 heads per kind of attention) with random weights, and reads 128 tokens. Prints
-each zoom's frames per second and its longest frame. Needs chromium, node and `npm ci` in web/. Chromium draws on the CPU
-here, so a machine with a GPU has more time left per frame.
+The model has 6 + 6 layers of 8 heads (48 heads per kind of attention) with random weights, and reads 128 tokens.
+Prints the frames per second and the longest frame of each zoom. Needs chromium, node and `npm ci` in web/. Chromium
+draws on the CPU here, so a machine with a GPU has more time left per frame.
 """
 
 import subprocess

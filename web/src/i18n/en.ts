@@ -139,7 +139,6 @@ export const en = {
   translation: "Translation",
   generatedText: "Text",
   caption: "Caption",
-  label: "Label",
   waitingForText: "Type a sentence and press Enter.",
   waitingForImage: "Choose an image, then press “Describe”.",
   noAnswer: "There is no answer to this input.",
@@ -229,6 +228,10 @@ export const en = {
   allArithmetic: "All the arithmetic",
   howComputed: "How is it computed?",
   neuronsLabel: "Neurons",
+  statesLabel: "States",
+  statesHint: (n: number) => `One line for each of the ${number.count(n)} numbers of the state after a word; beside it, the length of the state.`,
+  leftToRight: "from the first word to the last",
+  rightToLeft: "from the last word to the first",
   neuronsHint: (n: number) => `One line a neuron, ${number.count(n)} of them; the number says how many are awake (beyond ±${number.decimal(0.05, 2)}).`,
 
   // Heads

@@ -142,7 +142,6 @@ export const fr: Texts = {
   translation: "Traduction",
   generatedText: "Texte",
   caption: "Légende",
-  label: "Classe",
   waitingForText: "Tapez une phrase, puis Entrée.",
   waitingForImage: `Choisissez une image, puis ${quoted("Décrire")}.`,
   noAnswer: "Il n’y a pas de réponse à cette entrée.",
@@ -232,6 +231,10 @@ export const fr: Texts = {
   allArithmetic: "Tout le calcul",
   howComputed: "Comment est-ce calculé\u00a0?",
   neuronsLabel: "Neurones",
+  statesLabel: "États",
+  statesHint: (n: number) => `Un trait pour chacun des ${number.count(n)} nombres de l’état après un mot\u00a0; à côté, la longueur de l’état.`,
+  leftToRight: "du premier mot au dernier",
+  rightToLeft: "du dernier mot au premier",
   neuronsHint: (n: number) => `Un trait par neurone, ${number.count(n)} en tout\u00a0; le nombre dit combien sont éveillés (au-delà de ±${number.decimal(0.05, 2)}).`,
 
   // Heads

@@ -73,7 +73,7 @@ const SLAT = 9;
 const OUT_WIDTH = 196;
 const HEADING = 92;
 
-const share = (parts: Part[]): number => parts.reduce((sum, part) => sum + SHARE[part.kind], 0);
+const unitsOf = (parts: Part[]): number => parts.reduce((sum, part) => sum + SHARE[part.kind], 0);
 const gapOf = (open: boolean): number => (open ? 12 : 4);
 
 /** The layers of each stack that are open: all, or as many around the one in hand as there is room for */
@@ -84,7 +84,7 @@ function openLayers(stacks: Stack[], inHand: Record<StackName, number>, room: nu
     for (const { name, layers } of stacks)
       layers.forEach(({ parts }, layer) => {
         const isOpen = open.has(`${name}.${layer}`);
-        units += isOpen ? share(parts) : 0;
+        units += isOpen ? unitsOf(parts) : 0;
         fixed += gapOf(isOpen) + (isOpen ? 0 : SLAT);
       });
     return (room - fixed) / Math.max(0.5, units);
@@ -145,10 +145,13 @@ export function layoutMap(input: MapInput): MapLayout {
   };
 }
 
+/** Rows that are written out; more of them are lines around these. */
+const legible = (count: number): number => Math.min(count, 15);
+
 /** The height below which the rows of long sentences would not be legible; the map then scrolls. */
 export function neededHeight({ stacks }: Description, rows: Record<StackName, number>, k: number): number {
-  const one = (count: number) => Math.min(count, 15) * 17 * k;
-  if (stacks.length > 1) return 228 * k + 94 + Math.max(one(rows.encoder) / 0.44, one(rows.encoder) + one(rows.decoder));
+  const one = (count: number) => legible(count) * 17 * k;
+  if (stacks.length > 1) return 228 * k + 94 + one(rows.encoder) + one(rows.decoder);
   return 182 * k + 44 + Math.max(90, one(Math.max(rows.encoder, rows.decoder))) + 190 * k;
 }
 
@@ -159,9 +162,9 @@ function placeBoth({ height, k, rows, chosen }: MapInput): { encoder: Vertical; 
   const top = HEADING * k;
   const bottom = height - 74 * k;
   const room = bottom - top - 62 * k - 94;
-  const shareOf = Math.min(0.58, Math.max(0.36, rows.encoder / Math.max(1, rows.encoder + rows.decoder)));
-  const source = placeRows(rows.encoder, top + 22, room * Math.min(0.44, shareOf), chosen.encoder, 40 * k, k);
-  const target = placeRows(rows.decoder, 0, room - Math.min(source.height, room * 0.44), chosen.decoder, 48 * k, k);
+  const share = Math.max(0.36, legible(rows.encoder) / Math.max(1, legible(rows.encoder) + legible(rows.decoder)));
+  const source = placeRows(rows.encoder, top + 22, room * share, chosen.encoder, 40 * k, k);
+  const target = placeRows(rows.decoder, 0, room - source.height, chosen.decoder, 48 * k, k);
   const decoderTop = bottom - target.height - 50;
   const moved = { ...target, ys: target.ys.map((y) => y + decoderTop + 26) };
   return {

@@ -71,6 +71,13 @@ export function makeRun(trace: Trace, parts: Pick<Run, "means" | "norms" | "head
   };
 }
 
+/** What the model says: its output, or the most likely token of each position for a model that fills in tokens */
+export function outputOf({ trace, steps, source }: Run): string {
+  if (trace.predicts !== "source") return trace.text;
+  const tokens = steps.flatMap(({ top }, i) => (source[i]?.special || !top[0] ? [] : [top[0].text]));
+  return tokens.join(tokens.some((text) => text.startsWith("▁")) ? "" : " ").replaceAll("▁", " ").trim();
+}
+
 /** Whether a search was recorded; classifiers do not search */
 export const hasSearch = (run: Run): boolean => (run.trace.beam?.steps.length ?? 0) > 0;
 
