@@ -2,9 +2,9 @@
 
     python bench/classroom.py runs/demo-en-fr
 
-Every tab does what the page does: it asks for the sentences of its text and their tokens, traces the sentence, which
-streams the output, and reads what is drawn: thumbnails of all heads, the flow, the logit lens and the stages of a block.
-Prints how long each of these takes: the median, the 95th percentile and the longest, and how many tabs did not get their
+Every tab does what the page does: it asks for the sentences of its text and their tokens, traces the sentence (which
+streams the output) and reads what is drawn: thumbnails of all heads, flow, logit lens and the stages of a block.
+Prints how long each of these takes (median, 95th percentile, longest) and how many tabs did not get their
 own trace.
 """
 
