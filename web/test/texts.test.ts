@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { en } from "../src/i18n/en";
 import { fr } from "../src/i18n/fr";
 import { numberFormat, parseNumber } from "../src/i18n/number";
+import { splitTerms } from "../src/i18n/terms";
 
 const [english, french] = [numberFormat("en"), numberFormat("fr")];
 const NARROW = "\u202f";
@@ -53,12 +54,13 @@ function textsOf(value: unknown, argument: number): string[] {
   }
   return Object.values(value as object).flatMap((each) => textsOf(each, argument));
 }
-const textsIn = ({ number: _, ...texts }: typeof en, argument: number) => textsOf(texts, argument);
+const textsIn = ({ number: _, terms, ...texts }: typeof en, argument: number) => textsOf({ ...texts, terms: terms.map(([, explanation]) => explanation) }, argument);
 
 test("every language has all texts", () => {
   const names = (value: unknown): string[] =>
     typeof value === "object" && value !== null ? Object.entries(value).flatMap(([key, each]) => [key, ...names(each)]) : [];
-  expect(names(fr)).toEqual(names(en));
+  expect(names({ ...fr, terms: [] })).toEqual(names({ ...en, terms: [] })); // a term may have more forms in one language
+  expect(fr.terms).toHaveLength(en.terms.length);
   expect(textsIn(fr, 2)).toHaveLength(textsIn(en, 2).length);
   expect(fr.translate).not.toBe(en.translate);
 });
@@ -83,4 +85,20 @@ test("a count of one has its own form", () => {
 
 test("changes have a sign", () => {
   expect([0.25, -1.5, 0.001].map(english.change)).toEqual(["+0.25", "−1.50", "0.00"]);
+});
+
+test("terms are explained at their first mention, the longer one of two", () => {
+  const explained = (text: string, terms = en.terms) => splitTerms(text, terms).flatMap(({ text: part, explanation }) => (explanation ? [part] : []));
+  expect(explained(en.tech.maskedSelf)).toEqual(["masked self-attention"]);
+  expect(explained("heads and a Head, ahead of tokens")).toEqual(["heads", "tokens"]);
+  expect(explained(fr.tech.maskedSelf, fr.terms)).toEqual(["auto-attention masquée"]);
+  expect(splitTerms(en.lensLede, en.terms).map(({ text }) => text).join("")).toBe(en.lensLede);
+});
+
+test.each([en, fr])("every term occurs in the texts of its language, and has one explanation", (texts) => {
+  const source = JSON.stringify(texts, (name, value) => (name === "terms" ? undefined : typeof value === "function" ? String(value) : value)).toLowerCase();
+  const words = texts.terms.flatMap(([each]) => each).map((word) => word.toLowerCase());
+  expect(new Set(words).size).toBe(words.length);
+  const absent = texts.terms.filter(([each]) => !each.some((word) => source.includes(word.toLowerCase())));
+  expect(absent.map(([each]) => each[0])).toEqual(["gelu", "GRU"]); // which come from the model
 });

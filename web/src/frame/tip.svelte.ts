@@ -10,6 +10,11 @@ class Tip {
     [this.lines, this.x, this.y] = [lines, event.clientX, event.clientY];
   }
 
+  showBelow(element: Element, lines: string[]): void {
+    const { left, bottom } = element.getBoundingClientRect();
+    [this.lines, this.x, this.y] = [lines, left - 14, bottom - 12];
+  }
+
   hide(): void {
     if (this.lines.length) this.lines = [];
   }

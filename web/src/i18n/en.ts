@@ -1,5 +1,6 @@
 /** The texts of the page in English. Every other language has the same names. */
 import { numberFormat } from "./number";
+import type { Terms } from "./terms";
 
 const number = numberFormat("en");
 const plural = (n: number, one: string, many: string) => `${number.count(n)} ${n === 1 ? one : many}`;
@@ -153,6 +154,43 @@ export const en = {
   end: "end",
   tokens: "Tokens",
   mean: "mean",
+
+  // Technical terms: the ways they are written, and what they mean
+  terms: [
+    [["tokens", "token"], "A word or a piece of a word: what the model reads and writes. Each token has a number and a vector of its own."],
+    [["embedding"], "The table that gives each token its vector."],
+    [["vectors", "vector"], "A list of numbers. The model knows each word only as such a list."],
+    [["streams", "stream"], "The vector of one position on its way through the model. Every part adds to it."],
+    [["masked self-attention"], "Self-attention in which a word sees only the words before it, because the rest is not yet written."],
+    [["self-attention"], "Each word takes from the other words of the same text what it needs, with weights that sum to 1."],
+    [["cross-attention"], "Each word of the output takes from the source what it needs, with weights that sum to 1."],
+    [["attention"], "A weighted mean: a word compares itself with other words and takes along most of those that match."],
+    [["heads", "head"], "One of several attentions that run side by side in a layer, each with its own idea of what matches."],
+    [["neurons", "neuron"], "One number of the wide layer inside a feed-forward part. It reacts to a certain direction of the vector."],
+    [["feed-forward"], "A small network that works on each word alone: wider, a bend, and narrow again."],
+    [["gelu", "relu", "silu", "swiglu"], "The bend of the feed-forward part. It lets through what is positive and holds back the rest."],
+    [["GRU", "LSTM"], "A recurrent cell whose gates decide how much of the old state is kept and how much is new."],
+    [["selective state space"], "A state that is multiplied, added to and read at each word, with factors that depend on the word."],
+    [["state"], "What a recurrence remembers of all words so far: one list of numbers."],
+    [["Softmax"], "exp(score) divided by the sum over the row: scores become positive shares that sum to 1."],
+    [["q", "K", "V"], "q: what a word asks for. K: what each word offers to be found by. V: what it hands over when it is found."],
+    [["logit lens"], "The output layer applied too early, to see what the model would say after each part."],
+    [["normalisation", "normalised", "normalise"], "A vector is shifted to mean 0 and scaled to variance 1, so that no part meets numbers of an unexpected size."],
+    [["output layer"], "The matrix that turns the last vector into one score per token of the vocabulary."],
+    [["log p"], "The logarithm of a probability: 0 is certain, −0.7 is one half, −2.3 one in ten. Those of the words add up to that of the sentence."],
+    [["beam search"], "At each step only the few best beginnings are continued."],
+    [["score"], "log p divided by a power of the length, so that long outputs are not at a disadvantage."],
+    [["length penalty"], "The power of the length by which log p is divided: 0 favours short outputs, 1 compares the mean per word."],
+    [["beam"], "How many beginnings the search keeps at each step. 1: always the most likely word."],
+    [["temperature"], "Below 1 the likely words become likelier, above 1 all become more alike. 0: always the most likely word."],
+    [["top-k"], "Only the k most likely words may be drawn; 0: all."],
+    [["top-p"], "Only the most likely words that together have this probability may be drawn."],
+    [["Byte-pair encoding"], "The pair of neighbouring pieces that is most frequent in the training text becomes one piece, again and again."],
+    [["keys and values"], "The vectors of the words so far that attention reads. They do not change, so they are kept (the “cache”)."],
+    [["Δ"], "The difference: after the change minus before it."],
+    [["activation patching"], "Values inside the model are taken from a run of another sentence. What changes in the output shows what these values carry."],
+    [["rank"], "The place of a word when all words are sorted by probability: number 1 is the most likely one."],
+  ] as Terms,
 
   // Map
   mapLabel: "Map of the model",

@@ -1,6 +1,7 @@
 /** The texts of the page in French. */
 import type { Texts } from "./en";
 import { numberFormat } from "./number";
+import type { Terms } from "./terms";
 
 const number = numberFormat("fr");
 const plural = (n: number, one: string, many: string) => `${number.count(n)} ${n < 2 ? one : many}`;
@@ -156,6 +157,43 @@ export const fr: Texts = {
   end: "fin",
   tokens: "Jetons",
   mean: "moyenne",
+
+  // Termes techniques : leurs formes et leur sens
+  terms: [
+    [["jetons", "jeton"], "Un mot ou un morceau de mot\u00a0: ce que le modèle lit et écrit. Chaque jeton a un numéro et un vecteur."],
+    [["plongement"], "La table qui donne à chaque jeton son vecteur."],
+    [["vecteurs", "vecteur"], "Une liste de nombres. Le modèle ne connaît chaque mot que par une telle liste."],
+    [["flux"], "Le vecteur d’une position sur son chemin à travers le modèle. Chaque partie y ajoute quelque chose."],
+    [["auto-attention masquée"], "Auto-attention où un mot ne voit que les mots d’avant, car la suite n’est pas encore écrite."],
+    [["auto-attention"], "Chaque mot prend aux autres mots du même texte ce dont il a besoin, avec des poids dont la somme est 1."],
+    [["attention croisée"], "Chaque mot de la sortie prend à la source ce dont il a besoin, avec des poids dont la somme est 1."],
+    [["attention"], "Une moyenne pondérée\u00a0: un mot se compare aux autres et prend surtout à ceux qui lui correspondent."],
+    [["têtes", "tête"], "L’une des attentions qui travaillent côte à côte dans une couche, chacune avec sa propre idée de ce qui correspond."],
+    [["neurones", "neurone"], "Un nombre de la couche large d’une couche dense. Il réagit à une certaine direction du vecteur."],
+    [["couche dense"], "Un petit réseau qui travaille sur chaque mot à part\u00a0: plus large, un coude, puis de nouveau étroit."],
+    [["gelu", "relu", "silu", "swiglu"], "Le coude de la couche dense. Il laisse passer ce qui est positif et retient le reste."],
+    [["GRU", "LSTM"], "Une cellule récurrente dont les portes décident ce qui reste de l’ancien état et ce qui est nouveau."],
+    [["espace d’états sélectif"], "Un état qui est multiplié, augmenté et lu à chaque mot, avec des facteurs qui dépendent du mot."],
+    [["état"], "Ce qu’une récurrence retient de tous les mots lus\u00a0: une liste de nombres."],
+    [["Softmax"], "exp(score) divisé par la somme de la ligne\u00a0: les scores deviennent des parts positives dont la somme est 1."],
+    [["q", "K", "V"], "q\u00a0: ce qu’un mot demande. K\u00a0: ce par quoi chaque mot se laisse trouver. V\u00a0: ce qu’il donne quand il est trouvé."],
+    [["logit lens"], "La couche de sortie appliquée trop tôt, pour voir ce que le modèle dirait après chaque partie."],
+    [["normalisation", "normaliser"], "Un vecteur est ramené à la moyenne 0 et à la variance 1, pour qu’aucune partie ne reçoive des nombres d’une taille imprévue."],
+    [["couche de sortie"], "La matrice qui change le dernier vecteur en un score par jeton du vocabulaire."],
+    [["log p"], "Le logarithme d’une probabilité\u00a0: 0 est certain, −0,7 une chance sur deux, −2,3 une sur dix. Ceux des mots s’additionnent en celui de la phrase."],
+    [["recherche en faisceau"], "À chaque pas, seuls les quelques meilleurs débuts sont continués."],
+    [["score"], "log p divisé par une puissance de la longueur, pour que les longues sorties ne soient pas défavorisées."],
+    [["pénalité de longueur"], "La puissance de la longueur par laquelle log p est divisé\u00a0: 0 favorise les sorties courtes, 1 compare la moyenne par mot."],
+    [["faisceau"], "Combien de débuts la recherche garde à chaque pas. 1\u00a0: toujours le mot le plus probable."],
+    [["température"], "Sous 1, les mots probables le deviennent plus\u00a0; au-dessus, tous se ressemblent. 0\u00a0: toujours le mot le plus probable."],
+    [["top-k"], "Seuls les k mots les plus probables peuvent être tirés\u00a0; 0\u00a0: tous."],
+    [["top-p"], "Seuls les mots les plus probables qui ont ensemble cette probabilité peuvent être tirés."],
+    [["codage par paires d’octets", "Byte-pair encoding", "BPE"], "La paire de morceaux voisins la plus fréquente du texte d’entraînement devient un morceau, encore et encore."],
+    [["clés et valeurs"], "Les vecteurs des mots déjà lus que l’attention consulte. Ils ne changent plus, on les garde donc (le «\u00a0cache\u00a0»)."],
+    [["Δ"], "La différence\u00a0: après le changement moins avant."],
+    [["activation patching"], "Des valeurs à l’intérieur du modèle sont prises d’une autre phrase. Ce qui change dans la sortie montre ce que ces valeurs portent."],
+    [["rang"], "La place d’un mot quand tous sont triés par probabilité\u00a0: le numéro 1 est le plus probable."],
+  ] as Terms,
 
   // Map
   mapLabel: "Carte du modèle",
@@ -365,7 +403,7 @@ export const fr: Texts = {
   searchTitle: "La recherche",
   searchLede: (k: number) =>
     k > 1
-      ? `À chaque étape, les ${k} meilleurs débuts sont gardés (${quoted("faisceau")}). Cliquez sur l’un d’eux pour voir son attention partout\u00a0; +3 remplace trois débuts abandonnés.`
+      ? `À chaque étape, les ${k} meilleurs débuts sont gardés (${quoted("recherche en faisceau")}). Cliquez sur l’un d’eux pour voir son attention partout\u00a0; +3 remplace trois débuts abandonnés.`
       : "À chaque étape, le mot le plus probable est pris.",
   hypothesisTree: "Arbre des hypothèses",
   hypotheses: "Hypothèses",

@@ -41,17 +41,3 @@ export function shorten(text: string, length = 14): string {
 
 /** Tokens of one vocabulary entry on its own, for example a candidate */
 export const wordOf = (text: string): Word => toWords([{ text, word: -1, character: null }])[0] as Word;
-
-const LETTER = "[\\p{L}\\p{N}\\p{M}]";
-const UNSPACED = /^[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]/u;
-
-/** Split a text into the given words, marked, and what is between them. A word is not marked inside of a longer one. */
-export function markWords(text: string, words: readonly string[]): { text: string; marked: boolean }[] {
-  if (!words.length) return [{ text, marked: false }];
-  const patterns = words.map((word) => {
-    const escaped = word.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
-    return UNSPACED.test(word) || !new RegExp(LETTER, "u").test(word) ? escaped : `(?<!${LETTER})${escaped}(?!${LETTER})`;
-  });
-  const parts = text.split(new RegExp(`(${patterns.join("|")})`, "u"));
-  return parts.map((part, i) => ({ text: part, marked: i % 2 === 1 })).filter((part) => part.text !== "");
-}

@@ -56,6 +56,21 @@ export async function tour() {
   await page.context().close();
 }
 
+/** A technical term is explained while it is pointed at or has the focus. */
+export async function terms() {
+  const page = await openAt({ level: "block", layer: "1" });
+  const term = page.locator(".tech .term").first();
+  await term.focus();
+  assert.match(await page.getByRole("tooltip").innerText(), /sees only the words before it/);
+  await page.keyboard.press("Tab");
+  await page.locator(".lede .term").first().hover();
+  assert.match(await page.getByRole("tooltip").innerText(), /on its way through the model/);
+  await page.mouse.move(5, 5);
+  await page.locator("h2").first().click();
+  assert.equal(await page.getByRole("tooltip").count(), 0);
+  await page.context().close();
+}
+
 /** Presentation: large type, and the keys of a remote control. */
 export async function presentation() {
   const page = await openAt({});
