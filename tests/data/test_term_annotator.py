@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -11,9 +12,10 @@ import torch
 from regard.data.batch_order import BatchConfig, PairBatches
 from regard.data.modified_pairs import PairModifier
 from regard.data.pair_store import pair_store_from
-from regard.data.term_annotator import AlignedSpan, GlossaryConfig, TermAnnotator, aligned_spans
+from regard.data.term_annotator import AlignedSpan, GlossaryConfig, TermAnnotator, aligned_spans, rare_words
 from regard.data.word_alignments import AlignmentGuide, Links
 from regard.text.list_tokenizer import ListTokenizer
+from regard.text.seen_words import SeenWords
 from regard.text.term_annotation import SYMBOLS
 from regard.text.tokenizer import TokenizerPair
 from regard.text.vocab import PAD
@@ -50,7 +52,7 @@ def test_links_outside_the_texts_are_left_out() -> None:
 
 
 def test_terms_are_annotated_with_their_translations() -> None:
-    results = Counter(annotator(max_terms=1).annotate(0, SRC, TGT, Random(seed)) for seed in range(300))
+    results = Counter(annotator(max_terms=1).annotate(0, SRC, TGT, Random(seed))[0] for seed in range(300))
     terms = {text.partition("__source__ ")[2].partition(" __done__")[0] for text in results}
     assert terms == {
         "green __target__ grüne",
@@ -66,7 +68,7 @@ def test_terms_are_annotated_with_their_translations() -> None:
 
 
 def test_a_pair_has_one_to_three_terms_that_do_not_overlap() -> None:
-    counts = Counter(annotator().annotate(0, SRC, TGT, Random(seed)).count("__source__") for seed in range(200))
+    counts = Counter(annotator().annotate(0, SRC, TGT, Random(seed))[0].count("__source__") for seed in range(200))
     assert set(counts) == {1, 2, 3}
 
 
@@ -76,7 +78,26 @@ def test_the_result_is_a_function_of_the_random_numbers() -> None:
 
 @pytest.mark.parametrize("links", [set(), {(0, 0)}, {(3, 3)}], ids=str)
 def test_a_source_without_terms_stays_as_it_is(links: Links) -> None:
-    assert annotator(links).annotate(0, SRC, TGT, Random(1)) == SRC
+    assert annotator(links).annotate(0, SRC, TGT, Random(1)) == (SRC, TGT)
+
+
+def test_targets_are_replaced_in_the_annotation_and_in_the_target() -> None:
+    every = replace(annotator(other_targets=1.0), other_words=("Zebra", "Uhr"))
+    for seed in range(50):
+        src, tgt = every.annotate(0, SRC, TGT, Random(seed))
+        targets = [part.partition(" __done__")[0] for part in src.split("__target__ ")[1:]]
+        assert targets and set(targets) <= {"Zebra", "Uhr"}
+        assert Counter(targets) == Counter(word for word in tgt.split() if word in {"Zebra", "Uhr"})
+        assert tgt.split()[0] == "die", "the rest stays"
+    some = replace(every, config=GlossaryConfig(share=0.5, other_targets=0.3))
+    n_changed = sum(some.annotate(0, SRC, TGT, Random(seed))[1] != TGT for seed in range(300))
+    assert 90 < n_changed < 200, "a third of one to three terms"
+
+
+def test_words_for_other_targets_are_neither_frequent_nor_punctuation() -> None:
+    texts = ["der Hund , der Hund", *(f"der Wort{i:c} 7" for i in range(ord("a"), ord("z")))]
+    words = rare_words(SeenWords.count(texts))
+    assert "der" not in words and "," not in words and "7" not in words and "Wortq" in words
 
 
 def batches(share: float) -> PairBatches:

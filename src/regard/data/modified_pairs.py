@@ -109,7 +109,7 @@ class PairModifier:
                 elif text is None:
                     continue
                 elif isinstance(modifier, TermAnnotator):
-                    text = modifier.annotate(int(rows[place]), *text, random), text[1]
+                    text = modifier.annotate(int(rows[place]), *text, random)
                 else:
                     text = modifier(*text, random)
             if text is not None and text != before:

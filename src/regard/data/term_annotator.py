@@ -1,6 +1,6 @@
 """Annotates terms in the sources of training pairs, so that a model learns to follow annotations."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -29,6 +29,9 @@ class GlossaryConfig(Config):
     """The most terms per pair; at least one."""
     max_words: int = Field(3, ge=1, le=100)
     """Words of a term and of its target at most."""
+    other_targets: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of the terms whose target is replaced by another word, in the annotation and in the target side: the model
+    learns to follow annotations that it would not have chosen itself."""
 
 
 class AlignedSpan(NamedTuple):
@@ -51,28 +54,30 @@ class TermAnnotator:
     """How many links there are up to the end of each pair, starting with 0"""
     frequent: Collection[str]
     """Words with which no term starts or ends, in lower case"""
+    other_words: Sequence[str] = ()
+    """Target words for `other_targets`"""
 
     @property
     def probability(self) -> float:
         return self.config.share
 
-    def annotate(self, row: int, src: str, tgt: str, random: Random) -> str:
-        """Return the source of a pair with one or more terms annotated, if it has any."""
+    def annotate(self, row: int, src: str, tgt: str, random: Random) -> tuple[str, str]:
+        """Return a pair with one or more terms annotated in its source, if it has any."""
         links = {(int(i), int(j)) for i, j in self.links[self.ends[row] : self.ends[row + 1]]}
         src_words, tgt_words = unit_spans(src), unit_spans(tgt)
         found = aligned_spans(links, len(src_words), len(tgt_words), self.config.max_words)
         terms = [span for span in found if self._is_term(span, src, tgt, src_words, tgt_words)]
         random.shuffle(terms)
         chosen = _without_overlaps(terms, random.randint(1, self.config.max_terms))
-        spans = [
-            AnnotatedSpan(
-                src_words[span.src_first][0],
-                src_words[span.src_end - 1][1],
-                tgt[tgt_words[span.tgt_first][0] : tgt_words[span.tgt_end - 1][1]],
-            )
-            for span in sorted(chosen)
-        ]
-        return annotate(src, spans)
+        spans = list[AnnotatedSpan]()
+        new_targets = dict[tuple[int, int], str]()
+        for span in sorted(chosen):
+            start, end = tgt_words[span.tgt_first][0], tgt_words[span.tgt_end - 1][1]
+            target = tgt[start:end]
+            if self.config.other_targets and random.random() < self.config.other_targets:
+                target = new_targets[start, end] = random.choice(self.other_words)
+            spans.append(AnnotatedSpan(src_words[span.src_first][0], src_words[span.src_end - 1][1], target))
+        return annotate(src, spans), _replace_spans(tgt, new_targets)
 
     def _is_term(
         self,
@@ -87,6 +92,19 @@ class TermAnnotator:
         tgt_ends = [tgt[slice(*tgt_words[j])] for j in (span.tgt_first, span.tgt_end - 1)]
         is_clean = all(word[0].isalnum() and word[-1].isalnum() for word in (*ends, *tgt_ends))
         return is_clean and not any(word.lower() in self.frequent for word in ends)
+
+
+def _replace_spans(text: str, new: Mapping[tuple[int, int], str]) -> str:
+    """Return a text with the characters from start to end replaced, for each (start, end)."""
+    for (start, end), part in sorted(new.items(), reverse=True):
+        text = text[:start] + part + text[end:]
+    return text
+
+
+def rare_words(words: SeenWords) -> list[str]:
+    """Return the words of a language that may be targets of terms: those of letters that are not frequent."""
+    frequent = frequent_words(words)
+    return [word for word in words.counts if word.isalpha() and word.lower() not in frequent]
 
 
 def frequent_words(words: SeenWords) -> set[str]:

@@ -16,7 +16,7 @@ from regard.data.mixture_order import MixtureOrder
 from regard.data.modified_pairs import PairModifier
 from regard.data.modifiers import Noise
 from regard.data.pair_store import PairStore
-from regard.data.term_annotator import TermAnnotator, frequent_words
+from regard.data.term_annotator import TermAnnotator, frequent_words, rare_words
 from regard.data.word_alignments import AlignmentGuide
 from regard.errors import UserError
 from regard.evaluate.validation import GenerationValidator
@@ -105,7 +105,10 @@ class TranslationTask(PairTask):
         config = self.recipe.glossary
         if guide is None or not config.share:
             return None
-        annotator = TermAnnotator(config, guide.links, guide.ends, frequent_words(self._words))
+        others = rare_words(SeenWords.count(target for _, target in self.train_corpus)) if config.other_targets else []
+        if config.other_targets and not others:
+            raise UserError("the target side has no word for glossary.other_targets; set it to 0")
+        annotator = TermAnnotator(config, guide.links, guide.ends, frequent_words(self._words), others)
         max_tokens, seed = self.recipe.batch.max_tokens, self.recipe.train.seed
         return PairModifier(lambda epoch: [annotator], tokenizers, max_tokens, np.zeros(1, np.int64), ("",), seed)
 
