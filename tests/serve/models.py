@@ -47,8 +47,10 @@ def toy_decoder_only(folder: Path) -> Path:
     return save_toy(folder, {"kind": "decoder", "decoder": STACK})
 
 
-def save_toy(folder: Path, options: dict[str, object], task: TaskName = "translate", tokenizer: str = "word") -> Path:
-    torch.manual_seed(1)
+def save_toy(
+    folder: Path, options: dict[str, object], task: TaskName = "translate", tokenizer: str = "word", seed: int = 1
+) -> Path:
+    torch.manual_seed(seed)
     vocabulary = train_tokenizer([LETTERS], TokenizerConfig.parse({"kind": tokenizer, "vocab_size": 40}))
     config = models.parse_config(options)
     model = models.build(config, vocabulary.size)

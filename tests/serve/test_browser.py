@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.command import environment, regard, toy_files, train_arguments
 from tests.serve.live import serving
-from tests.serve.models import toy_captioner, toy_models
+from tests.serve.models import toy_captioner, toy_classifier, toy_models
 
 WEB = Path(__file__).parents[2] / "web"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -32,7 +32,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     out = folder / "reversed"
     trained = regard(*train_arguments(toy_files(folder), out, "train.steps=450", "valid.every=450"))
     assert trained.returncode == 0, trained.stderr
-    return {"reversed": out, **toy_models(folder), "captioner": toy_captioner(folder / "captioner")}
+    others = {"captioner": toy_captioner(folder / "captioner"), "classifier": toy_classifier(folder / "classifier")}
+    return {"reversed": out, **toy_models(folder), **others}
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from starlette.testclient import TestClient
 
 from regard.bundle import Bundle
+from regard.search.decode import DecodeConfig
 from regard.text.seen_words import SeenWords
 from tests.serve.conftest import make_client
+from tests.serve.models import STACK, save_toy
 
 TEXT = "  A b c! D c b a?\n\n1. B A D\n...\n(c) Zebra b.\r\n"
 
@@ -58,3 +61,20 @@ def test_lines_are_translated_as_sentences_of_a_text_are(client: TestClient) -> 
 def test_only_translators_read_sentences(client: TestClient) -> None:
     response = client.post("/v1/sentences", json={"model": "text", "text": "a b"})
     assert response.status_code in (404, 422) and "detail" in response.json()
+
+
+def test_a_trace_has_no_empty_output_where_a_translation_has_none(tmp_path: Path) -> None:
+    """A model that likes to end at once: both search again, for an output of at least one token."""
+    folder = save_toy(tmp_path / "toy", STACK, seed=3)
+    ends, own = replace(Bundle.load(folder), decode=DecodeConfig(beam=1)), tmp_path / "ends"
+    with torch.no_grad():
+        ends.model.output.weight.div_(4.0)
+    ends.save(own, "ends")
+    texts = ["a b", "c d e", "a", "p o n"]
+    with make_client({"toy": own}) as client:
+        plain = [ask(client, "trace", text=text, prefix=[], samples=1, top_k=1, temperature=1.0) for text in texts]
+        assert "" in [trace["text"] for trace in plain], "greedy search alone finds empty outputs"
+        for text in texts:
+            trace = ask(client, "trace", text=text)
+            assert trace["text"] == ask(client, "translate", text=text)["text"] != ""
+            assert trace["hypotheses"][0]["text"] == trace["text"] and len(trace["target"]) > 1

@@ -53,6 +53,11 @@ test("invalid values are replaced by the defaults", () => {
   expect(choice).toEqual({ ...DEFAULTS, prefix: [1, 2] });
 });
 
+test("numbers that no view can show are replaced by the defaults", () => {
+  expect(choiceFromHash("#step=-1&row=-1&col=1.5&layer=0.5&sentence=0.5&head=-2")).toEqual(DEFAULTS);
+  expect(choiceFromHash("#head=-1&penalty=0.5&temperature=0.5")).toEqual({ ...DEFAULTS, head: -1, penalty: 0.5, temperature: 0.5 });
+});
+
 test("numbers that the server would refuse are replaced by the defaults", () => {
   expect(choiceFromHash("#beam=99&penalty=-1&topP=0&tour=12&sample=9")).toEqual(DEFAULTS);
 });

@@ -114,7 +114,7 @@ class SourceDecoder(PairScorer):
         rows = [i for i, hypotheses in decoded.items() if hypotheses and not self.decode_target(hypotheses[0].ids)]
         if not rows:
             return
-        again = self._decode_all([sources[i] for i in rows], _without_empty(config))
+        again = self._decode_all([sources[i] for i in rows], without_empty(config))
         for n, i in enumerate(rows):
             decoded[i] = self._empty_last(again[n])[: config.n_best] or decoded[i]
 
@@ -126,7 +126,7 @@ class SourceDecoder(PairScorer):
         ids = super()._decode_ranked(encoded, rank)
         if rank > 1 or self.decode_target(ids):
             return ids
-        config = _without_empty(self.decode_config)
+        config = without_empty(self.decode_config)
         [hypotheses] = decode(self.decoding_model(config), encoded.batch(), config)
         return list(self._empty_last(hypotheses)[0].ids) if hypotheses else ids
 
@@ -146,7 +146,7 @@ class SourceDecoder(PairScorer):
         return self._drafted
 
 
-def _without_empty(config: DecodeConfig) -> DecodeConfig:
+def without_empty(config: DecodeConfig) -> DecodeConfig:
     """Return settings of a search for outputs of at least one token."""
     width = max(2, config.beam, config.n_best)
     update = {"min_len": max(1, config.min_len), "beam": width, "n_best": width, "sampling": None}

@@ -1,4 +1,4 @@
-"""Bounded store of recent results: a number of entries, bytes and seconds; ids are random.
+"""Bounded store of recent results: a number of entries, bytes and seconds since the last use; ids are random.
 
 When it is full, the client that stores most loses its oldest entry, so that none can push out the entries of others.
 Each tab of a client may have limits of its own; when it reaches them, it loses its own oldest entry.
@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 StoredT = TypeVar("StoredT")
@@ -52,6 +52,7 @@ class BoundedStore(Generic[StoredT]):
             self._evict()
             if (stored := self._entries.get(entry_id)) is None:
                 return None
+            self._entries[entry_id] = replace(stored, expires=time.monotonic() + self.seconds)
             self._entries.move_to_end(entry_id)
             return stored.value
 

@@ -1,7 +1,7 @@
 """Look inside a model: the search for an output, the attention of all heads, one head in detail, the next token."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from regard.models.record import AttentionRecord, HeadRecord
 from regard.pipelines.base import Pipeline, check_hypotheses
 from regard.pipelines.encoded_input import EncodedInput
 from regard.pipelines.predictions import Predictions, forced_log_probs, scored_tokens, token_log_probs
+from regard.pipelines.source_decoder import SourceDecoder, without_empty
 from regard.pipelines.what_if import PatchActivations
 from regard.search.decode import DecodeConfig, decode, length_limits
 from regard.search.length_penalty import normalise_score
@@ -157,8 +158,24 @@ def run_traces(queries: Sequence[TraceQuery], watchers: Sequence[Watcher]) -> li
     observer = TreeObserver(trees, first.pipeline, watchers)
     prefixes = [query.prefix for query in queries]
     found = decode(model, _joined([query.encoded for query in queries]), first.config, prefixes, observer)
-    results = zip(queries, watchers, found, trees, strict=True)
-    return [None if watcher.is_cancelled() else _finish(query, each, tree) for query, watcher, each, tree in results]
+    rows = zip(queries, watchers, found, trees, strict=True)
+    results = [None if watcher.is_cancelled() else _finish(query, each, tree) for query, watcher, each, tree in rows]
+    empty = [i for i, result in enumerate(results) if result is not None and _should_not_be_empty(result)]
+    if empty:
+        config = without_empty(first.config)
+        again = [replace(queries[i], config=config) for i in empty]
+        for i, result in zip(empty, run_traces(again, [watchers[i] for i in empty]), strict=True):
+            results[i] = result
+    return results
+
+
+def _should_not_be_empty(result: TraceResult) -> bool:
+    """Whether an empty output is searched for again, as translations are: that of a plain search from a source."""
+    query = result.query
+    is_plain = not query.prefix and query.intervention is None and query.config.sampling is None
+    if not is_plain or query.config.min_len or not isinstance(query.pipeline, SourceDecoder):
+        return False
+    return bool(result.hypotheses) and not query.pipeline.decode_target(result.hypotheses[0].ids)
 
 
 def _joined(inputs: Sequence[EncodedInput]) -> Batch:

@@ -2649,7 +2649,7 @@ export interface components {
             model: string;
             /**
              * Expires
-             * @description Seconds until the trace is deleted
+             * @description Seconds without a request for it after which the trace is deleted
              */
             expires: number;
             /**

@@ -3,11 +3,12 @@ import { theme } from "../draw/colour.svelte";
 import { player } from "../state/player.svelte";
 import { session } from "../state/session.svelte";
 import { togglePresent } from "./present";
+import { hasLedger } from "./rail";
 import { open, up } from "./zoom";
 
 const LETTERS: Record<string, () => void> = {
   l: () => session.go({ lens: !session.choice.lens }),
-  w: () => session.go({ rail: !(session.choice.rail ?? innerWidth >= 1240) }),
+  w: () => hasLedger(session.choice) && session.go({ rail: !(session.choice.rail ?? innerWidth >= 1240) }),
   t: () => session.go({ tour: session.choice.tour ? 0 : 1 }),
   p: togglePresent,
   d: theme.toggle,
@@ -53,6 +54,6 @@ function goIn(): void {
   else if (level === "block") {
     const parts = session.description?.stacks.find(({ name }) => name === stack)?.layers[layer]?.parts ?? [];
     const part = parts.find(({ name }) => name === "cross") ?? parts.find(({ kind }) => kind === "attention");
-    if (part) open({ level: "heads", part: part.name });
+    if (part) open({ level: "heads", part: part.name, row: stack === "encoder" ? 0 : session.step, col: 0 });
   } else if (level === "heads" && head >= 0) open({ level: "cell" });
 }

@@ -8,6 +8,10 @@ export function togglePresent(): void {
   session.go({ present });
 }
 
-export function leavePresentation(): void {
-  if (session.choice.present) togglePresent();
+/** Full screen and presentation end together, whichever ends first: by Esc, Back or the button. */
+export function onFullscreenChange(): void {
+  if (!document.fullscreenElement && session.choice.present) session.go({ present: false });
+}
+export function matchFullscreen(): void {
+  if (!session.choice.present && document.fullscreenElement) void document.exitFullscreen();
 }

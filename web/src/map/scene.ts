@@ -27,6 +27,8 @@ export interface Stream {
   /** The largest height of the stream */
   size: number;
   keys: Key[];
+  /** Of the word that it is labelled with */
+  labelKeys: Key[];
   hue: string;
   bands: Band[];
   lines: Line[];
@@ -105,6 +107,12 @@ export function rowKeys({ run, joint }: Pick<SceneInput, "run" | "joint">, stack
   return [targetKey(row - nS), ...(row > nS ? [] : [readKey(0)])];
 }
 
+/** The key of the word that a row is labelled with: the one that is read there */
+export function labelKeys({ run, joint }: Pick<SceneInput, "run" | "joint">, stack: StackName, row: number): Key[] {
+  const nS = joint ? run.source.length : 0;
+  return [stack === "encoder" || row < nS ? sourceKey(row) : readKey(row - nS)];
+}
+
 export function rowHue({ run, joint }: Pick<SceneInput, "run" | "joint">, stack: StackName, row: number, hues: Hues): string {
   const nS = joint ? run.source.length : 0;
   return stack === "encoder" || row < nS ? hues.source(row) : hues.read(row - nS);
@@ -178,6 +186,7 @@ export function drawStreams(input: SceneInput, place: StackPlace, layers: string
       y,
       size: Math.max(size(0), size(names.length)),
       keys: rowKeys(input, place.name, row),
+      labelKeys: labelKeys(input, place.name, row),
       hue: place.name === "decoder" && t >= 0 ? hues.said(t) : rowHue(input, place.name, row, hues),
       bands,
       lines: withLines ? open.flatMap((column) => linesOf(input, place, column, row, shares, size)) : [],

@@ -62,14 +62,15 @@ export const word: Action<Element, Key[] | { keys: Key[]; point: boolean }> = (e
   };
   const on = (event: Event) => {
     if (!point || (event as PointerEvent).pointerType === "touch") return;
+    event.stopPropagation(); // what is inside goes first
     hover.light(keys);
     hover.from = element;
   };
   // Later, because state must not change while a view is torn down, and a focused element that disappears is blurred then.
   const off = () => queueMicrotask(() => hover.from === element && hover.light([]));
   set(parameter);
-  for (const name of ["pointerenter", "focus"]) element.addEventListener(name, on);
-  for (const name of ["pointerleave", "blur"]) element.addEventListener(name, off);
+  for (const name of ["pointerover", "focus"]) element.addEventListener(name, on);
+  for (const name of ["pointerout", "blur"]) element.addEventListener(name, off);
   return {
     update: set,
     destroy() {

@@ -73,7 +73,7 @@ export const MAX_NEW_TOKENS = 40;
 /** Texts that are sampled at once */
 export const SAMPLES = 4;
 /** What the server accepts */
-export const BOUNDS: Partial<Record<keyof Choice, [number, number]>> = { beam: [1, 16], penalty: [0, 5], temperature: [0, 100], topP: [0.01, 1], sample: [0, SAMPLES - 1], tour: [0, 8] };
+export const BOUNDS: Partial<Record<keyof Choice, [number, number]>> = { head: [MEAN_HEAD, Infinity], beam: [1, 16], penalty: [0, 5], temperature: [0, 100], topP: [0.01, 1], sample: [0, SAMPLES - 1], tour: [0, 8] };
 
 export const DEFAULTS: Choice = {
   model: "",

@@ -25,6 +25,7 @@ export function choiceFromHash(hash: string): Choice {
 }
 
 const ALLOWED: Partial<Record<keyof Choice, readonly string[]>> = { level: LEVELS, stack: ["encoder", "decoder"] };
+const FRACTIONS: (keyof Choice)[] = ["penalty", "temperature", "topP"];
 const NAME_LISTS: (keyof Choice)[] = ["ablate", "patch"];
 
 /** The value of a field, null if the text is invalid. The default says which type it has; null may become anything. */
@@ -36,7 +37,8 @@ function parseValue(name: keyof Choice, text: string): unknown {
   }
   if (typeof usual === "boolean" || name === "rail") return text === "true";
   if (typeof usual === "string") return ALLOWED[name]?.includes(text) === false ? null : text;
-  const [low, high] = BOUNDS[name] ?? [-1, Infinity];
+  const [low, high] = BOUNDS[name] ?? [0, Infinity];
   const value = Number(text);
-  return text !== "" && Number.isFinite(value) && value >= low && value <= high ? value : null;
+  const isNumber = FRACTIONS.includes(name) ? Number.isFinite(value) : Number.isInteger(value);
+  return text !== "" && isNumber && value >= low && value <= high ? value : null;
 }

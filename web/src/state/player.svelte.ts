@@ -10,17 +10,21 @@ class Player {
   private timer = 0;
 
   /** The step up to which the output is shown */
-  readonly said = $derived(Math.min(this.last ?? Infinity, (session.run?.target.length ?? 1) - 1));
+  readonly said = $derived(Math.min(this.last ?? Infinity, this.end));
+
+  /** The last step of the run that is shown */
+  private get end(): number {
+    return (session.run?.target.length ?? 1) - 1;
+  }
 
   toggle = (): void => {
     if (this.playing) return this.pause();
-    const end = (session.run?.target.length ?? 0) - 1;
-    if (end < 0) return;
+    if (!session.run?.target.length) return;
     this.playing = true;
-    if (session.step >= end || this.last === null) this.show(0);
+    if (session.step >= this.end || this.last === null) this.show(0);
     else this.show(session.step + 1);
     this.timer = window.setInterval(() => {
-      if (session.step >= end) this.pause();
+      if (session.step >= this.end) this.pause();
       else this.show(session.step + 1);
     }, INTERVAL);
   };
@@ -39,8 +43,7 @@ class Player {
   /** Move by one step; later words disappear until they are said again. */
   step(delta: number): void {
     this.pause();
-    const end = (session.run?.target.length ?? 1) - 1;
-    this.show(Math.max(0, Math.min(end, session.step + delta)));
+    this.show(Math.max(0, Math.min(this.end, session.step + delta)));
   }
 
   /** Select a step without hiding what comes later. */

@@ -6,21 +6,24 @@ import { Problem } from "../api/problem";
 import type { Given as ModelInput, Sentence, SentencesAsk, SiteName, Tokenized } from "../api/types";
 import { prepareImage, type InputImage } from "../figure/inputImage";
 import { language } from "../i18n/language.svelte";
-import { isJoint, type Description } from "../model/description";
+import { isJoint, partOf, siteOf, stackOf, type Description } from "../model/description";
 import { pathTo } from "../maths/beamTree";
 import { meanOfHeads, toMatrix, type Matrix } from "../maths/matrix";
 import { getTensor } from "../maths/safetensors";
 import { hover } from "../model/hover.svelte";
 import { makeHues } from "../model/hues";
-import type { Run } from "../model/run";
+import { hasSearch, type Run } from "../model/run";
 import { DEFAULTS, MAX_NEW_TOKENS, MEAN_HEAD, NO_CHANGES, SAMPLES, STEPS_BACK, type Choice } from "./choice";
 import { loadRun, type LoadedRun } from "./loadRun";
 import { Passage } from "./passage.svelte";
 import { choiceFromHash, choiceToHash } from "./permalink";
-import { Resource } from "./resource.svelte";
+import { loads, Resource } from "./resource.svelte";
 
 /** The tag of the target language that a sentence begins with as the model reads it */
 const TAG = /^>>\S+<< /;
+
+/** A trace that is at least so old and that the server no longer has is made again; milliseconds */
+const RENEWED_AFTER = 60_000;
 
 type Changes = Pick<TraceRequest, "prefix" | "mask_src" | "ablate" | "patch">;
 
@@ -37,6 +40,8 @@ class Session {
   /** The submitted text of a translator, sentence by sentence */
   readonly passage = new Passage();
   errorMessage = $state("");
+  /** When the trace was made */
+  private tracedAt = Infinity;
   needsAccessToken = $state(false);
 
   /** The weights of the chosen head, where all weights at once would be too many */
@@ -63,7 +68,7 @@ class Session {
   /** The run that the drawings show */
   readonly loaded = $derived(this.hasChanges && !this.choice.asItIs ? this.variant.value : this.baseline.value);
   readonly run = $derived<Run | null>(this.loaded?.run ?? null);
-  readonly step = $derived(Math.min(this.choice.step, (this.run?.target.length ?? 1) - 1));
+  readonly step = $derived(lastStep(this.run, this.choice.step));
   readonly hues = $derived(this.run && makeHues(this.run, this.step));
   readonly busy = $derived(this.baseline.busy || this.variant.busy || this.passage.busy);
 
@@ -71,7 +76,7 @@ class Session {
   async start(): Promise<void> {
     this.errorMessage = "";
     try {
-      const { models, examples = {} } = await api.listModels();
+      const { models, examples = {} } = await loads.track(api.listModels());
       [this.models, this.examples, this.needsAccessToken] = [models, examples, false];
     } catch (error) {
       this.reportError(error);
@@ -111,6 +116,7 @@ class Session {
 
   /** Change what is selected or shown. */
   go(changes: Partial<Choice>): void {
+    if (changes.level) this.errorMessage = "";
     Object.assign(this.choice, changes);
   }
 
@@ -118,7 +124,7 @@ class Session {
     const isExample = Object.values(this.examples).flat().includes(this.draft);
     this.draft = isExample || !this.draft ? (this.examples[id]?.[0] ?? this.draft) : this.draft;
     const image = this.draftImage.value;
-    this.go({ ...structuredClone(NO_CHANGES), model: id, text: this.draft, sentence: 0, node: "", level: "map", layer: 0, part: "self", head: 0 });
+    this.go({ ...structuredClone(NO_CHANGES), model: id, text: this.draft, sentence: 0, node: "", step: 0, other: "", level: "map", layer: 0, part: "self", head: 0 });
     if (this.isCaptioner && image) {
       if (image.size !== this.model?.picture?.size) await this.loadImage(image.file);
       this.image = this.draftImage.value;
@@ -140,7 +146,7 @@ class Session {
 
   /** Show another of the samples of a language model. */
   async selectSample(sample: number): Promise<void> {
-    this.go({ ...structuredClone(NO_CHANGES), sample });
+    this.go({ ...structuredClone(NO_CHANGES), sample, node: "" });
     await this.decode();
   }
 
@@ -179,19 +185,23 @@ class Session {
     this.passage.stop();
     if (!model || !(this.isCaptioner ? this.image : text.trim())) return this.clearResults();
     const loaded = await this.baseline.load(async (signal) => {
-      await this.describe(model, signal);
+      fitPlace(this.choice, await this.describe(model, signal));
       if (this.isTranslator) await this.passage.read(this.textRequest, this.searchSettings, signal);
       else this.passage.clear();
+      if (this.shownSentence?.read === "") return null; // it has no word
       this.tokenized.clear();
       if (!this.isCaptioner) void this.tokenized.load((stop) => api.tokenize(model, this.sentence, stop), this.reportError);
       return loadRun(this.traceRequest(), (output) => (this.partial = output), signal);
     }, this.reportError);
+    const isWordless = !this.baseline.busy && this.shownSentence?.read === "";
+    const written = isWordless ? this.shownSentence!.source : loaded?.run.trace.written;
+    if (written) this.passage.put(this.passage.nearest(this.choice.sentence), written);
+    if (loaded || isWordless) void this.passage.translateOthers(this.textRequest, this.searchSettings, this.reportError);
     if (!loaded) return;
-    const { written } = loaded.run.trace;
-    if (written !== null) this.passage.put(this.passage.nearest(this.choice.sentence), written);
-    void this.passage.translateOthers(this.textRequest, this.searchSettings, this.reportError);
+    this.tracedAt = performance.now();
     hover.aligned = loaded.run.aligned;
-    this.choice.step = Math.min(this.choice.step, loaded.run.target.length - 1);
+    this.choice.step = lastStep(loaded.run, this.choice.step);
+    if (this.choice.level === "search" && !hasSearch(loaded.run)) this.choice.level = "map";
     if (this.hasChanges) await this.decodeVariant();
   }
 
@@ -223,9 +233,11 @@ class Session {
   toggleHidden = (position: number): Promise<void> => this.change({ mask: toggle(this.choice.mask, position) });
   toggleHead = (name: string): Promise<void> => this.change({ ablate: toggle(this.choice.ablate, name) });
 
-  private async describe(model: string, signal: AbortSignal): Promise<void> {
+  private async describe(model: string, signal: AbortSignal): Promise<Description> {
     const known = this.descriptions.value ?? {};
-    if (!known[model]) this.descriptions.set({ ...known, [model]: await api.describe(model, signal) });
+    const description = known[model] ?? (await api.describe(model, signal));
+    if (!known[model]) this.descriptions.set({ ...known, [model]: description });
+    return description;
   }
 
   /** Output tokens that were given: the prompt and the forced tokens */
@@ -317,6 +329,7 @@ class Session {
   }
 
   readonly reportError = (error: unknown): void => {
+    if (error instanceof Problem && error.status === 404 && performance.now() - this.tracedAt > RENEWED_AFTER) return void this.decode();
     if (error instanceof Problem && error.status === 401) this.needsAccessToken = true;
     if (error instanceof TypeError) this.errorMessage = language.texts.unreachable; // fetch throws it on network errors
     else this.errorMessage = error instanceof Error ? error.message : String(error);
@@ -330,6 +343,20 @@ class Session {
   get place(): string {
     return JSON.stringify(STEPS_BACK.map((name) => this.choice[name]));
   }
+}
+
+/** A step of the run, at most the given one */
+const lastStep = (run: Run | null, step: number): number => Math.max(0, Math.min(step, (run?.target.length ?? 1) - 1));
+
+/** Go to a place that the model has: a link may name a layer or a part that it lacks. */
+function fitPlace(choice: Choice, description: Description): void {
+  const stack = stackOf(description, choice.stack) ?? description.stacks[0];
+  if (!stack) return;
+  choice.stack = stack.name;
+  choice.layer = Math.min(choice.layer, stack.layers.length - 1);
+  const part = partOf(stack, choice.layer, choice.part);
+  if ((choice.level === "heads" || choice.level === "cell") && !siteOf(part)) choice.level = "block";
+  if (part?.kind === "attention") choice.head = Math.min(choice.head, part.heads - 1);
 }
 
 /** encoder.1 = the output of a layer, cross.1.3 = the output of a head; :2 at the end = at this position only */

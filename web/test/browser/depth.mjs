@@ -104,6 +104,8 @@ export async function oneHover() {
   }
   await page.mouse.move(5, 5);
   assert.equal(await page.locator(".hot").count(), 0);
+  await page.locator("g.stream.decoder[data-row='2'] text.label").hover();
+  assert.equal(await page.locator(".output .word").nth(1).evaluate((word) => word.classList.contains("hot")), true, "the word that is read");
   await page.context().close();
 }
 

@@ -56,6 +56,50 @@ export async function tour() {
   await page.context().close();
 }
 
+/** One model after the other: nothing of the last one stays in the way of the next. */
+export async function modelsInTurn() {
+  const models = await listModels();
+  const page = await openAt({ step: "3" });
+  for (const { id } of [...models.filter(({ task }) => task !== "captioner"), models[0]]) {
+    await page.locator("select.model").selectOption(id);
+    await settled(page);
+    assert.equal(await page.locator(".problem").innerText(), "", id);
+    assert((await page.locator("svg.map .slab").count()) > 0, id);
+  }
+  assert((await page.locator("footer .steps button").count()) > 1, "the steps of a translator are back");
+  await page.context().close();
+}
+
+/** Links to places that the model does not have open the nearest one. */
+export async function wrongLinks() {
+  for (const [state, selector] of [
+    [{ step: "-1" }, "svg.map .slab"],
+    [{ level: "cell", part: "cross", row: "-1", step: "1.5" }, ".badge"],
+    [{ level: "heads", part: "nope" }, ".card"],
+    [{ level: "block", layer: "99" }, ".card"],
+    [{ level: "heads", part: "cross", layer: "9", head: "77" }, ".matrix canvas"],
+    [{ model: "text", level: "block", stack: "encoder" }, ".card"],
+  ]) {
+    const page = await openAt(state);
+    assert((await page.locator(selector).count()) > 0, JSON.stringify(state));
+    await page.context().close();
+  }
+}
+
+/** A tour goes where the user goes: a change of the model at a stop does not throw back to where the stop began. */
+export async function tourLetsGo() {
+  const page = await openAt({ tour: "6" });
+  await page.getByText("6 of 8").waitFor();
+  await settled(page);
+  await page.getByRole("button", { name: /head 3/ }).first().click();
+  await reaches(page, "head", "2");
+  await page.getByRole("button", { name: "Switch head off" }).click();
+  await settled(page);
+  assert.equal(await stateOf(page, "head"), "2");
+  assert.equal(await page.locator(".tour").count(), 1);
+  await page.context().close();
+}
+
 /** A technical term is explained while it is pointed at or has the focus. */
 export async function terms() {
   const page = await openAt({ level: "block", layer: "1" });

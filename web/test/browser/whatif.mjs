@@ -173,6 +173,57 @@ export async function killedServer() {
   }
 }
 
+/** A number is not shown under another name: while it is loaded, and after an error, there is none. */
+export async function noNumberOfAnother() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id, level: "cell", layer: "1", part: "cross", row: "1", col: "1" });
+  page.forgiven = true;
+  assert.equal(await page.locator(".badge").count(), 1);
+  await page.route("**/v1/explain", (route) => route.fulfill({ status: 500, contentType: "application/problem+json", body: '{"detail": "internal error"}' }));
+  await page.evaluate(() => (location.hash = location.hash.replace("row=1", "row=2")));
+  await page.getByText("internal error").waitFor();
+  assert.equal(await page.locator(".badge").count(), 0);
+  assert.doesNotMatch(await page.locator("h2").first().innerText(), /\d/);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator(".problem").innerText(), "", "the message belongs to the view that was left");
+  await page.context().close();
+}
+
+/** A trace that the server has deleted is made again. */
+export async function expiredTrace() {
+  const page = await open();
+  await settled(page);
+  await page.evaluate(() => (performance.now = () => 1e9)); // much later
+  let refused = 0;
+  page.forgiven = true;
+  await page.route(/v1\/trace\/.*\/stages/, (route) => (refused++ ? route.continue() : route.fulfill({ status: 404, contentType: "application/problem+json", body: '{"detail": "there is no such trace"}' })));
+  await page.locator('[data-block="decoder.0"]').focus();
+  await page.keyboard.press("Enter");
+  await settled(page);
+  assert(refused > 1, "requested again");
+  assert.equal(await page.locator(".problem").innerText(), "");
+  assert.equal(await page.locator(".values canvas").count(), 1, "and drawn");
+  await page.context().close();
+}
+
+/** Enter in a field of the settings changes that setting and nothing else; a new search drops a hypothesis of the old one. */
+export async function settingsKeepTheRest() {
+  const [model] = await listModels();
+  const page = await openAt({ model: model.id, mask: "1", step: "2" });
+  await page.getByRole("button", { name: "Settings" }).click();
+  const beam = page.getByRole("spinbutton", { name: "Beam size" });
+  await beam.press("Enter");
+  await settled(page);
+  assert.deepEqual([await stateOf(page, "mask"), await stateOf(page, "step")], ["1", "2"]);
+  await page.evaluate(() => (location.hash += "&node=1.1"));
+  await settled(page);
+  await beam.fill("2");
+  await beam.press("Enter");
+  await settled(page);
+  assert.deepEqual([await stateOf(page, "beam"), await stateOf(page, "node")], ["2", null]);
+  await page.context().close();
+}
+
 /** Stop ends the request, and leaves no half of an answer. */
 export async function stop() {
   const [model] = await listModels();

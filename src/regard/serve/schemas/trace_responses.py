@@ -240,7 +240,7 @@ class TraceResponse(ResponseBody):
     id: str
     model: str
     expires: float
-    """Seconds until the trace is deleted"""
+    """Seconds without a request for it after which the trace is deleted"""
     text: str
     """The output that is traced; of a classifier, the label"""
     written: str | None
