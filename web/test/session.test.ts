@@ -182,6 +182,25 @@ test("nothing of the previous answer stays after an error", async () => {
   expect([session.run, session.passage.translations, session.partial]).toEqual([null, [], ""]);
 });
 
+test("an old trace that the server has deleted is made again, once", async () => {
+  const session = await startSession([{}]);
+  const { Problem } = await import("../src/api/problem");
+  const gone = new Problem(404, "there is no such trace");
+  session.reportError(gone);
+  expect(session.errorMessage).toBe("there is no such trace"); // a new trace is not gone: something else is wrong
+  vi.spyOn(performance, "now").mockReturnValue(1e9);
+  requests = [];
+  session.reportError(gone);
+  await vi.waitFor(() => expect(session.run).not.toBeNull());
+  expect(bodies("v1/trace")).toHaveLength(1);
+  expect(session.errorMessage).toBe("");
+
+  vi.spyOn(performance, "now").mockReturnValue(2e9);
+  vi.stubGlobal("fetch", async () => Response.json({ detail: "there is no such model" }, { status: 404 }));
+  session.reportError(gone);
+  await vi.waitFor(() => expect(session.errorMessage).toBe("there is no such model"));
+});
+
 test("going back to another view asks the server for nothing", async () => {
   const session = await startSession([{}], "#text=yes");
   requests = [];

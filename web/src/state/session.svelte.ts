@@ -40,7 +40,7 @@ class Session {
   /** The submitted text of a translator, sentence by sentence */
   readonly passage = new Passage();
   errorMessage = $state("");
-  /** When the trace was made */
+  /** When the trace was made; Infinity: there is none */
   private tracedAt = Infinity;
   needsAccessToken = $state(false);
 
@@ -179,6 +179,7 @@ class Session {
   async decode(): Promise<void> {
     this.errorMessage = "";
     this.partial = "";
+    this.tracedAt = Infinity;
     const { model, text } = this.choice;
     this.baseline.clear();
     this.variant.clear();
