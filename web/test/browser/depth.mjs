@@ -104,7 +104,9 @@ export async function oneHover() {
   }
   await page.mouse.move(5, 5);
   assert.equal(await page.locator(".hot").count(), 0);
-  await page.locator("g.stream.decoder[data-row='2'] text.label").hover();
+  const name = page.locator("g.name.decoder[data-row='2']");
+  await name.hover();
+  assert.equal(await name.evaluate((each) => each.classList.contains("hot")), true, "the label itself");
   assert.equal(await page.locator(".output .word").nth(1).evaluate((word) => word.classList.contains("hot")), true, "the word that is read");
   await page.context().close();
 }
@@ -134,7 +136,7 @@ export async function longInput() {
   const page = await openAt({ model: model.id, text: words, step: "3" });
   assert.equal(await page.locator(".problem").innerText(), "");
   assert((await page.locator("g.stream.encoder").count()) > 150);
-  const labels = page.locator("g.stream.encoder text.label");
+  const labels = page.locator("g.name.encoder text.label");
   assert((await labels.count()) <= 11, "only the words around the chosen one are written");
   await page.locator('[data-block="decoder.0"]').focus();
   await page.keyboard.press("Enter");
