@@ -73,7 +73,12 @@ export async function zoom(update: () => void, goingUp: boolean, from?: Element 
     if (goingUp) thing = inside(before)?.getBoundingClientRect() ?? null;
   });
   running = transition;
-  transition.finished.finally(() => running === transition && (running = null));
+  document.documentElement.classList.add("zooming");
+  transition.finished.finally(() => {
+    if (running !== transition) return;
+    running = null;
+    document.documentElement.classList.remove("zooming");
+  });
   try {
     await transition.ready;
     const middle = new DOMRect(box.left + box.width * 0.3, box.top + box.height * 0.3, box.width * 0.4, box.height * 0.4);

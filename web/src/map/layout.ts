@@ -44,6 +44,8 @@ export interface MapLayout {
   height: number;
   /** Scale of type and distances: 1, or more in a presentation */
   k: number;
+  /** Too many rows to be drawn again for each frame: nothing in it moves or fades */
+  isLarge: boolean;
   columns: Column[];
   slabs: Slab[];
   encoder: StackPlace | null;
@@ -72,6 +74,7 @@ const MIN_UNIT = 42; // pixels of a part of share 1; below, layers fold
 const SLAT = 9;
 const OUT_WIDTH = 196;
 const HEADING = 92;
+const LARGE = 48; // rows of both stacks
 
 const unitsOf = (parts: Part[]): number => parts.reduce((sum, part) => sum + SHARE[part.kind], 0);
 const gapOf = (open: boolean): number => (open ? 12 : 4);
@@ -138,6 +141,7 @@ export function layoutMap(input: MapInput): MapLayout {
   const barsX = isSingle ? lensWidth + 48 : (lastCross?.x1 ?? decoderStart) + 18;
   return {
     ...{ width, height: input.height, k, columns, slabs, outX },
+    isLarge: input.rows.encoder + input.rows.decoder > LARGE,
     encoder: both.encoder && { ...both.encoder, labels: 0, start: encoderStart, end: encoderEnd },
     decoder: both.decoder && { ...both.decoder, labels: decoderStart - labelWidth.decoder, start: decoderStart, end: decoderEnd },
     lens: { x: 0, y: lensTop, width: lensWidth, height: input.height - lensTop - 8 },

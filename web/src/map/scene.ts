@@ -137,6 +137,13 @@ export function strands(run: Run, layers: number, kinds: string[][], t: number):
   return result;
 }
 
+/** The source words that get a strand of their own: all, or of many those that have most; in their order */
+function strongestSources(shares: { source: number[] }[]): number[] {
+  const most = (shares[0]?.source ?? []).map((_, j) => ({ j, share: Math.max(...shares.map(({ source }) => source[j] ?? 0)) }));
+  if (most.length <= MANY_ROWS) return most.map(({ j }) => j);
+  return most.toSorted((a, b) => b.share - a.share).slice(0, STRONGEST).map(({ j }) => j).sort((a, b) => a - b);
+}
+
 /** All streams of a stack. `layers` are the kinds of parts of each layer. */
 export function drawStreams(input: SceneInput, place: StackPlace, layers: string[][]): Stream[] {
   const { run, layout, hues, joint, step } = input;
@@ -169,8 +176,12 @@ export function drawStreams(input: SceneInput, place: StackPlace, layers: string
       bands.push({ d: ribbon(edges((s) => -size(s) / 2, (s) => size(s) / 2)), fill: rowHue(input, place.name, row, hues), past: false });
     } else {
       let low = shares.map((_, s) => -size(s) / 2);
+      const shown = strongestSources(shares);
+      const others = run.source.flatMap((_, j) => (shown.includes(j) ? [] : [j]));
+      const shareOf = (words: number[]) => (s: number) => words.reduce((sum, j) => sum + (shares[s]?.source[j] ?? 0), 0);
       const parts = [
-        ...run.source.map((_, j) => ({ fill: hues.source(j), past: false, share: (s: number) => shares[s]?.source[j] ?? 0 })),
+        ...shown.map((j) => ({ fill: hues.source(j), past: false, share: shareOf([j]) })),
+        ...(others.length ? [{ fill: "var(--rule)", past: false, share: shareOf(others) }] : []),
         { fill: hues.read(t), past: true, share: (s: number) => shares[s]?.own ?? 0 },
       ];
       for (const { fill, past, share } of parts) {

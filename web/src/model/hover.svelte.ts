@@ -61,7 +61,7 @@ export const word: Action<Element, Key[] | { keys: Key[]; point: boolean }> = (e
     element.toggleAttribute("data-dim", true);
   };
   const on = (event: Event) => {
-    if (!point || (event as PointerEvent).pointerType === "touch") return;
+    if (!point || (event as PointerEvent).pointerType === "touch" || document.documentElement.classList.contains("zooming")) return;
     event.stopPropagation(); // what is inside goes first
     hover.light(keys);
     hover.from = element;
