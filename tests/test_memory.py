@@ -1,5 +1,9 @@
 """Out of memory is recognised, and a batch is split until it fits."""
 
+import platform
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -70,3 +74,27 @@ def test_what_the_failed_attempt_used_is_released_before_the_next_one() -> None:
             raise torch.OutOfMemoryError
 
     assert list(split_to_fit(run, 4, "")) == [None] * 4
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_memory_of_freed_tensors_is_used_again() -> None:
+    program = """
+from pathlib import Path
+import torch
+from regard.memory import reuse_freed_memory
+
+def pages() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+def kept() -> int:
+    before = pages()
+    torch.ones(64, 2**20)
+    return pages() - before
+
+plain = kept()
+reuse_freed_memory()
+print(plain, kept())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    plain, reused = map(int, done.stdout.split())
+    assert plain < 64 * 2**20 / 4096 * 0.1 and reused > 64 * 2**20 / 4096 * 0.9, "pages of the system, by default 4 KB"

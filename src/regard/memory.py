@@ -1,8 +1,9 @@
-"""Out of memory: how it is recognised, and batches that are split until they fit."""
+"""Out of memory: how it is recognised, and batches that are split until they fit. Memory of the host is reused."""
 
+import ctypes
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TypeVar
 
@@ -11,6 +12,8 @@ import torch
 from regard.errors import UserError
 
 R = TypeVar("R")
+
+_MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX = -1, -4  # options of mallopt
 
 _MESSAGES = (
     *("can't allocate memory", "not enough memory", "bad_alloc"),  # the host
@@ -57,6 +60,17 @@ def release_memory() -> None:
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+
+
+def reuse_freed_memory() -> None:
+    """Let this process keep the memory of freed tensors for the next ones, if its C library can (glibc).
+
+    Otherwise every large tensor comes from the system, which fills each of its pages with zeros at the first use.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        set_option = ctypes.CDLL(None).mallopt
+        set_option(_MALLOC_MMAP_MAX, 0)
+        set_option(_MALLOC_TRIM_THRESHOLD, 2**31 - 1)
 
 
 @contextmanager

@@ -179,3 +179,20 @@ def test_compiled_attention_with_fewer_key_heads_equals_the_plain_one(n_key_head
         q, k, v = (torch.randn(2, n, length, 8) for n in (4, n_key_heads, n_key_heads))
         torch.testing.assert_close(compiled(q, k, v), attend_fused(q, k, v))
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_half_precision_on_a_cpu_is_computed_in_float32(causal: bool) -> None:
+    torch.manual_seed(0)
+    halves = [torch.randn(2, 3, 5, 4).bfloat16().requires_grad_() for _ in range(3)]
+    wholes = [x.detach().float().requires_grad_() for x in halves]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = attend_fused(*halves, causal=causal)
+    expected = attend_fused(*wholes, causal=causal)
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output, expected.bfloat16())
+    output.float().sum().backward()
+    expected.bfloat16().float().sum().backward()
+    for half, whole in zip(halves, wholes, strict=True):
+        assert half.grad is not None and whole.grad is not None
+        torch.testing.assert_close(half.grad, whole.grad.bfloat16())

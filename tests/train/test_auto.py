@@ -83,6 +83,14 @@ def test_little_time_for_a_tiny_corpus_gives_a_small_model_and_not_a_few_updates
     assert plan.size.width < 256 and plan.updates >= 1_000
 
 
+@pytest.mark.parametrize("words", [13_000, 40_000, 130_000, 380_000])
+def test_no_plan_has_a_larger_model_than_the_table_has_for_the_corpus(words: int) -> None:
+    row = row_for(facts_of(words))
+    for seconds in (1e4, 3e3, 1e3, 300, 100, 30):
+        size = plan_for(words, seconds).size
+        assert size.layers <= row.layers and size.width <= row.width
+
+
 def test_a_moving_average_of_the_weights_replaces_that_of_checkpoints() -> None:
     for size in SIZES:
         train = Plan(size, 1, 1.0, None, facts_of(10)).options()["train"]

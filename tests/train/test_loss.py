@@ -15,7 +15,6 @@ from regard.train.loss import (
     batch_loss,
     loss_from_logits,
     smoothed_cross_entropy,
-    symmetric_kl,
 )
 from tests.conftest import random_batch, tiny_model
 
@@ -66,14 +65,24 @@ def test_half_precision_logits_are_summed_in_float32() -> None:
     assert half.grad is not None and half.grad.dtype == torch.bfloat16
 
 
-def test_symmetric_kl_is_the_sum_of_both_divergences() -> None:
+@pytest.mark.parametrize("block", [1, 22, 10**6])
+def test_the_loss_of_r_drop_and_its_gradient_equal_the_equation(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.train.loss._BLOCK", block)
     logits, targets = example()
-    p, q = logits.log_softmax(-1), torch.randn_like(logits).log_softmax(-1)
+    both, two = torch.cat([logits, torch.randn_like(logits)]), torch.cat([targets, targets])
+    ours, theirs = both.clone().requires_grad_(), both.clone().requires_grad_()
+    loss, nll = loss_from_logits(ours * 1, two, LossConfig(label_smoothing=0.1, r_drop=3.0))
+    p, q = theirs.log_softmax(-1).chunk(2)
     real = targets != PAD
-    expected = F.kl_div(q[real], p[real], reduction="sum", log_target=True)
-    expected = expected + F.kl_div(p[real], q[real], reduction="sum", log_target=True)
-    torch.testing.assert_close(symmetric_kl(p, q, targets), expected)
-    assert symmetric_kl(p, p, targets) == 0
+    divergence = F.kl_div(q[real], p[real], reduction="sum", log_target=True)
+    divergence = divergence + F.kl_div(p[real], q[real], reduction="sum", log_target=True)
+    options = {"ignore_index": PAD, "reduction": "sum"}
+    expected = (F.cross_entropy(theirs.mT, two, label_smoothing=0.1, **options) + 1.5 * divergence) / 2
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, F.cross_entropy(theirs.mT, two, **options) / 2)
+    (loss * 3).backward()  # type: ignore[no-untyped-call]
+    (expected * 3).backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(ours.grad, theirs.grad)
 
 
 def test_r_drop_without_dropout_is_the_loss_of_one_pass() -> None:
@@ -98,16 +107,6 @@ def test_r_drop_runs_the_batch_twice() -> None:
     once = batch_loss(model, Batch(targets, targets, targets), LossConfig())
     torch.testing.assert_close(batch_loss(model, Batch(targets, targets, targets), LossConfig(r_drop=5.0)), once)
     assert torch.equal(batches[1].src, torch.cat([targets, targets]))
-
-
-def test_r_drop_adds_the_divergence_of_two_passes() -> None:
-    logits, targets = example()
-    other = torch.randn_like(logits)
-    two = torch.cat([targets, targets])
-    weak = loss_from_logits(torch.cat([logits, other]), two, LossConfig(r_drop=1.0))[0]
-    strong = loss_from_logits(torch.cat([logits, other]), two, LossConfig(r_drop=3.0))[0]
-    divergence = symmetric_kl(logits.log_softmax(-1), other.log_softmax(-1), targets)
-    torch.testing.assert_close(strong - weak, divergence / 2)
 
 
 def traces(weights: torch.Tensor) -> list[AttentionTrace]:

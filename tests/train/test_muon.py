@@ -42,6 +42,14 @@ def test_matrices_of_one_shape_are_updated_as_if_alone() -> None:
     torch.testing.assert_close(pair[1].weight, alone.weight)
 
 
+def test_in_half_precision_the_update_is_nearly_the_same() -> None:
+    layers = [one_layer(bias=False) for _ in range(2)]
+    for layer, half in zip(layers, (False, True), strict=True):
+        Optimizer(layer, OptimConfig(optimizer="muon"), half=half).step(0.1)
+    assert not torch.equal(layers[0].weight, layers[1].weight)
+    torch.testing.assert_close(layers[0].weight, layers[1].weight, atol=2e-3, rtol=0)
+
+
 def test_a_gradient_that_is_not_finite_changes_nothing() -> None:
     layer = one_layer(bias=False)
     optimizer = Optimizer(layer, OptimConfig(optimizer="muon", weight_decay=0.1))

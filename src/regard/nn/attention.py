@@ -109,6 +109,10 @@ def attend_fused(
     applied to the weights. `causal` means the mask of `causal_mask`: the last query is aligned with the last key.
     `mask` may also be what is added to the scores, 0 or −∞.
     """
+    if q.device.type == "cpu" and torch.is_grad_enabled() and is_half(q, k, v):
+        with torch.autocast("cpu", enabled=False):  # the backward pass of the kernel for bf16 takes five times as long
+            bias = None if bias is None else bias.float()
+            return attend_fused(q.float(), k.float(), v.float(), mask, causal, bias, dropout).to(q.dtype)
     # The kernel's own causal mask aligns the first query with the first key, which differs unless Tq = Tk.
     if causal and (mask is not None or bias is not None or q.shape[-2] != k.shape[-2]):
         mask, causal = _combine_masks(mask, causal_mask(q.shape[-2], k.shape[-2], q.device)), False

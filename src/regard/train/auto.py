@@ -262,6 +262,8 @@ def _fit_time(row: Size, facts: CorpusFacts, update_time: UpdateTime, limit: flo
         if size.updates * update_time(size) * _MIN_SHARE <= limit:
             return size
     for layers, width, d_ff in _SMALLER:
+        if layers > row.layers:
+            continue
         lean = replace(row, layers=layers, width=width, d_ff=d_ff, tokens=_LEAN_TOKENS, r_drop=0.0, dropout=0.1)
         lean = replace(lean, bpe_dropout=0.0, smoothing=0.1, decay=0.0, vocab=min(row.vocab, 8_000))
         updates = limit / update_time(lean)

@@ -24,7 +24,7 @@ from regard.train.working_weights import WorkingWeights
 
 class GradientConfig(LossConfig):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 autocast on a GPU, fp32 on a CPU."""
+    """auto: bf16 autocast on a GPU, fp32 on a CPU. Some CPUs are faster with bf16 (docs/training.md)."""
     fused_kernels: bool = True
     """On a GPU with Triton, in bf16: fused kernels for the loss, residual connections and short attention."""
     compile: Literal["auto", True, False] = "auto"

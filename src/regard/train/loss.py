@@ -1,6 +1,6 @@
 """The training loss: label-smoothed cross-entropy, with R-Drop and guided alignment if they are on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from regard.errors import UserError
 from regard.nn.attention import AttentionTrace
 from regard.nn.kernels.switch import fused_kernels
 from regard.text.vocab import PAD
+
+_BLOCK = 2**18  # logits that are processed at once on a CPU
 
 
 class GuidedAlignmentConfig(Config):
@@ -38,31 +40,83 @@ class LossConfig(Config):
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """−Σ_k y_k log p_k per token with y = y_ls, and −log p(y_t).
+    """−Σ_k y_k log p_k with y = y_ls, and −log p(y_t), both summed over the tokens that are not padding.
 
-    The gradient p − y is computed directly: autograd would keep log p in float32 and read the vocabulary three times
-    more. It is written over the logits if they are in float32 and not a leaf.
+    With R-Drop the second half of the rows is a repetition of the first; p and q are the probabilities of both halves:
+    L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved to be comparable with one pass.
+
+    The gradient is computed directly: autograd would keep log p in float32 and read the vocabulary several times more.
+    It is written over the logits if they are in float32 and not a leaf.
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        z = _at_least_float32(logits)
-        log_sum = z.logsumexp(-1)
-        nll = log_sum - z.gather(-1, targets[..., None]).squeeze(-1)
-        uniform = log_sum - z.mean(-1)
-        ctx.save_for_backward(logits, targets, log_sum)
-        ctx.smoothing = smoothing
-        return (1 - smoothing) * nll + smoothing * uniform, nll
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, r_drop: float) -> tuple[Tensor, Tensor]:
+        z, y = logits.detach().flatten(0, -2), targets.flatten()
+        padding = y == PAD
+        log_sum, mean = (_at_least_float32(z.new_empty(len(z))) for _ in range(2))
+        for rows in _blocks(z, len(z)):
+            block = _at_least_float32(z[rows])
+            log_sum[rows], mean[rows] = block.logsumexp(-1), block.mean(-1)
+        nll = log_sum - z.gather(-1, y[:, None]).squeeze(-1)
+        loss = (1 - smoothing) * nll + smoothing * (log_sum - mean)
+        divergences = _divergences(z, log_sum) if r_drop else log_sum.new_zeros(2, 0)
+        ctx.save_for_backward(logits, y, log_sum, divergences)
+        ctx.smoothing, ctx.r_drop = smoothing, r_drop
+        total, total_nll = (x.masked_fill(padding, 0.0).sum() for x in (loss, nll))
+        if not r_drop:
+            return total, total_nll
+        divergence = divergences.sum(0).masked_fill(padding[: len(z) // 2], 0.0).sum()
+        return (total + r_drop / 2 * divergence) / 2, total_nll / 2
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        logits, targets, log_sum = ctx.saved_tensors
-        z = _at_least_float32(logits.detach())
-        z = z.clone() if logits.is_leaf and z.dtype == logits.dtype else z
-        scale = gradients[0][..., None]
-        d = z.sub_(log_sum[..., None]).exp_().sub_(ctx.smoothing / z.shape[-1]).mul_(scale)
-        d.scatter_add_(-1, targets[..., None], (ctx.smoothing - 1) * scale)
-        return d.to(logits.dtype), None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        logits, y, log_sum, divergences = ctx.saved_tensors
+        d = _at_least_float32(logits.detach())
+        d = (d.clone() if logits.is_leaf and d.dtype == logits.dtype else d).flatten(0, -2)
+        scale = (gradients[0] * (y != PAD))[:, None] / (2 if ctx.r_drop else 1)
+        smooth, half = ctx.smoothing / d.shape[-1], len(d) // 2
+        for rows in _blocks(d, half if ctx.r_drop else len(d)):
+            parts = [rows, slice(rows.start + half, rows.stop + half)] if ctx.r_drop else [rows]
+            blocks = [d[part].sub_(log_sum[part, None]) for part in parts]
+            if ctx.r_drop:
+                _add_divergence(blocks[0], blocks[1], divergences[:, rows, None], ctx.r_drop / 2)
+            else:
+                blocks[0].exp_()
+            for block, part in zip(blocks, parts, strict=True):
+                block.sub_(smooth).mul_(scale[part])
+        d.scatter_add_(-1, y[:, None], (ctx.smoothing - 1) * scale)
+        return d.view(logits.shape).to(logits.dtype), None, None, None
+
+
+def _divergences(z: Tensor, log_sum: Tensor) -> Tensor:
+    """Return KL(p‖q) and KL(q‖p) [2, N] of the probabilities in both halves of the logits [2N, V]."""
+    half = len(z) // 2
+    both = log_sum.new_empty(2, half)
+    for rows in _blocks(z, half):
+        other = slice(rows.start + half, rows.stop + half)
+        log_p, log_q = (_at_least_float32(z[part]) - log_sum[part, None] for part in (rows, other))
+        difference = log_p - log_q
+        both[0, rows] = log_p.exp_().mul_(difference).sum(-1)
+        both[1, rows] = -log_q.exp_().mul_(difference).sum(-1)
+    return both
+
+
+def _add_divergence(p: Tensor, q: Tensor, divergences: Tensor, weight: float) -> None:
+    """Turn log p and log q [N, V] into p and q, plus the gradients of `weight` · [KL(p‖q) + KL(q‖p)].
+
+    The gradient with respect to the logits of p is p (log p/q − KL(p‖q)) + p − q.
+    """
+    difference = p - q
+    gap = p.exp_() - q.exp_()
+    p.mul_((difference - divergences[0]).mul_(weight).add_(1)).add_(gap, alpha=weight)
+    q.mul_((difference + divergences[1]).mul_(-weight).add_(1)).sub_(gap, alpha=weight)
+
+
+def _blocks(z: Tensor, n: int) -> Iterator[slice]:
+    """Yield the first `n` rows of logits [N, V] in blocks, which stay in the cache of a CPU while they are used."""
+    size = max(1, _BLOCK // z.shape[-1]) if z.device.type == "cpu" else max(1, n)
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -70,15 +124,8 @@ def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) ->
 
     logits [B, T, V], targets [B, T]. The second sum has no gradient. The backward pass may overwrite the logits.
     """
-    padding = targets == PAD
-    smoothed, nll = _CrossEntropy.apply(logits, targets, smoothing)
-    return smoothed.masked_fill(padding, 0.0).sum(), nll.detach().masked_fill(padding, 0.0).sum()
-
-
-def symmetric_kl(p: Tensor, q: Tensor, targets: Tensor) -> Tensor:
-    """Return Σ_t KL(p‖q) + KL(q‖p) of log-probabilities [B, T, V] over the tokens that are not padding."""
-    both = ((p.exp() - q.exp()) * (p - q)).sum(-1)
-    return both.masked_fill(targets == PAD, 0.0).sum()
+    loss, nll = _CrossEntropy.apply(logits, targets, smoothing, 0.0)
+    return loss, nll.detach()
 
 
 def loss_from_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tuple[Tensor, Tensor]:
@@ -90,13 +137,8 @@ def loss_from_logits(logits: Tensor, targets: Tensor, config: LossConfig) -> tup
         from regard.nn.kernels.cross_entropy import FusedCrossEntropy
 
         return FusedCrossEntropy.apply(logits, targets, config.label_smoothing, config.r_drop, PAD)
-    loss, nll = smoothed_cross_entropy(logits, targets, config.label_smoothing)
-    if not config.r_drop:
-        return loss, nll
-    p, q = _at_least_float32(logits).log_softmax(-1).chunk(2)
-    divergence = symmetric_kl(p, q, targets.chunk(2)[0])
-    # L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved to be comparable with one pass
-    return (loss + config.r_drop / 2 * divergence) / 2, nll / 2
+    loss, nll = _CrossEntropy.apply(logits, targets, config.label_smoothing, config.r_drop)
+    return loss, nll.detach()
 
 
 def batch_loss(model: Any, batch: Batch, config: LossConfig) -> tuple[Tensor, Tensor]:

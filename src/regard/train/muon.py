@@ -46,7 +46,9 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
 class Muon:
     """The averaged gradients of matrices, and the update that follows from them."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], weight_decay: float, half: bool = False) -> None:
+        """With `half` matrices are orthogonalised in bf16, on a GPU always."""
+        self.half = half
         self.momentum = {parameter: torch.zeros_like(parameter) for parameter in parameters}
         self.weight_decay = weight_decay
 
@@ -64,7 +66,7 @@ class Muon:
         before = torch.stack([self.momentum[p] for p in group])
         mean = torch.where(bad, before, before.lerp(g, 1 - _MOMENTUM))
         direction = g.lerp(mean, _MOMENTUM)  # Nesterov's momentum
-        update = orthogonalise(direction.bfloat16() if g.is_cuda else direction).float()
+        update = orthogonalise(direction.bfloat16() if g.is_cuda or self.half else direction).float()
         update = torch.where(bad, 0.0, update * (_ADAM_SIZE * max(g.shape[-2:]) ** 0.5) * lr)
         decay = self.weight_decay * lr * ~bad
         for i, p in enumerate(group):

@@ -86,12 +86,12 @@ class Optimizer:
     is called directly: torch.optim imports torch's compiler, which takes longer than a small model's first updates.
     """
 
-    def __init__(self, model: nn.Module, config: OptimConfig, recorded: bool = False) -> None:
-        """With `recorded` the update is captured as a CUDA graph."""
+    def __init__(self, model: nn.Module, config: OptimConfig, recorded: bool = False, half: bool = False) -> None:
+        """With `recorded` the update is captured as a CUDA graph; with `half` Muon computes in bf16."""
         trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.names, self.parameters = zip(*trained, strict=True)
         self.config = config
-        self.muon = Muon(hidden_matrices(model) if config.optimizer == "muon" else (), config.weight_decay)
+        self.muon = Muon(hidden_matrices(model) if config.optimizer == "muon" else (), config.weight_decay, half)
         self.groups = _parameter_groups(model, config.weight_decay, without=self.muon.momentum)
         self.adam: dict[nn.Parameter, AdamState] = {}
         device = self.parameters[0].device

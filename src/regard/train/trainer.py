@@ -18,7 +18,7 @@ from regard.data.batch import Batch
 from regard.data.batch_order import Batches, StreamPosition
 from regard.errors import UserError
 from regard.evaluate.validation import Validation, Validator
-from regard.memory import OutOfMemoryCaught
+from regard.memory import OutOfMemoryCaught, reuse_freed_memory
 from regard.models import Model
 from regard.models.weights import replace_weights, trained_weights
 from regard.text.vocab import PAD
@@ -58,12 +58,13 @@ class Trainer:
         self.config = config
         self.ranks = ranks or Ranks()
         self.device = next(model.parameters()).device
-        self.trained = shard_model(model, self.ranks, uses_half(config, self.device)) if config.shard else model
+        half = uses_half(config, self.device)
+        self.trained = shard_model(model, self.ranks, half) if config.shard else model
         """The model that is updated: `model`, or a copy of it that is divided among the ranks"""
         if config.shard:
             model.to("cpu")
         recorded = bool(config.cuda_graphs) and self.device.type == "cuda" and not config.shard
-        self.optimizer = Optimizer(self.trained, config, recorded)
+        self.optimizer = Optimizer(self.trained, config, recorded, half)
         self.ema = MovingAverage(self.optimizer.parameters, config.ema) if config.ema else None
         self.gradients = Gradients(self.trained, config, self.ranks)
         self.meter = Meter(self.device)
@@ -73,6 +74,8 @@ class Trainer:
         config = self.config
         progress = self.with_parts(progress)
         self.trained.train()
+        if self.device.type == "cpu":
+            reuse_freed_memory()
         with (
             closing(self.batches.stream(StreamPosition(progress.epoch, progress.batch))) as stream,
             self.gradients.determinism(),

@@ -8,7 +8,7 @@ from regard import models
 from regard.data.batch import Batch
 from regard.memory import OutOfMemoryCaught, release_memory
 from regard.text.vocab import BOS, SPECIALS
-from regard.train.gradients import Gradients
+from regard.train.gradients import Gradients, uses_half
 from regard.train.optim import Optimizer
 from regard.train.recipe import Recipe
 
@@ -39,7 +39,8 @@ def _measure(recipe: Recipe, device: torch.device, n_sentences: int) -> tuple[fl
     vocab, on_gpu = recipe.tokenizer.vocab_size, device.type == "cuda"
     model = models.build(recipe.model, vocab, None if recipe.tokenizer.joint else vocab).to(device).train()
     gradients = Gradients(model, recipe.train)
-    optimizer = Optimizer(model, recipe.train, recorded=bool(recipe.train.cuda_graphs) and on_gpu)
+    recorded, half = bool(recipe.train.cuda_graphs) and on_gpu, uses_half(recipe.train, device)
+    optimizer = Optimizer(model, recipe.train, recorded, half)
     ids = torch.randint(len(SPECIALS), vocab, (2, n_sentences, _LENGTH + 1), generator=torch.Generator().manual_seed(0))
     ids[1, :, 0] = BOS
     batch = Batch.of(ids[0, :, 1:].contiguous(), ids[1])
