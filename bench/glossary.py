@@ -4,9 +4,10 @@
     python -m bench.glossary DIR test.src test.ref --terms terms.tsv
 
 With alignments (`regard align DIR test.src test.ref > test.links`), up to 200 terms are made from the references:
-source words that are not among the 200 most frequent, each with the word that is aligned with it most often. Only
-sentences with a term count; the table has them without a glossary, with required terms (hard), and with annotated terms
-(soft) if the model was trained for that. A term is honoured if it is in the translation as often as in the source.
+source words that are not among the 200 most frequent, each with the word that is aligned with it most often or, with
+`--forms all`, with all words that are aligned with it. Only sentences with a term count; the table has them without a
+glossary, with required terms (hard), and with annotated terms (soft) if the model was trained for that. A term is
+honoured if it is in the translation as often as in the source.
 """
 
 import argparse
@@ -26,8 +27,8 @@ _MAX_TERMS = 200
 _N_FREQUENT = 200
 
 
-def terms_from_references(sources: list[str], references: list[str], alignments: Path) -> Glossary:
-    """Return a glossary of words and the words that the references use for them."""
+def terms_from_references(sources: list[str], references: list[str], alignments: Path, n_forms: int | None) -> Glossary:
+    """Return a glossary of words and up to `n_forms` words that the references use for them, most frequent first."""
     counts = Counter(word for source in sources for word in split_units(source))
     frequent = {word for word, _ in counts.most_common(_N_FREQUENT)}
     targets: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -38,7 +39,7 @@ def terms_from_references(sources: list[str], references: list[str], alignments:
             if word not in frequent and word.isalpha() and target.isalpha():
                 targets[word][target] += 1
     ranked = sorted(targets, key=lambda word: (-counts[word], word))[:_MAX_TERMS]
-    return Glossary.of({word: targets[word].most_common(1)[0][0] for word in ranked})
+    return Glossary.of({word: " | ".join(form for form, _ in targets[word].most_common(n_forms)) for word in ranked})
 
 
 def measure(
@@ -69,13 +70,15 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     parser.add_argument("--alignments", type=Path)
     parser.add_argument("--terms", type=Path)
+    parser.add_argument("--forms", choices=("one", "all"), default="one")
     parser.add_argument("--beam", type=int, default=5)
     arguments = parser.parse_args()
     sources, references = (path.read_text(encoding="utf-8").splitlines() for path in (arguments.src, arguments.ref))
     if arguments.terms:
         glossary = Glossary.read(arguments.terms)
     else:
-        glossary = terms_from_references(sources, references, arguments.alignments)
+        n_forms = 1 if arguments.forms == "one" else None
+        glossary = terms_from_references(sources, references, arguments.alignments, n_forms)
     rows = [i for i, source in enumerate(sources) if glossary.find(source)]
     sources, references = [sources[i] for i in rows], [references[i] for i in rows]
     translator = regard.load(arguments.folder)

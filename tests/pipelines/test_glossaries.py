@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard import models
-from regard.data.glossary import Glossary
+from regard.data.glossary import Glossary, count_terms
 from regard.errors import UserError
 from regard.pipelines.term_encoder import TermEncoder
 from regard.pipelines.translator import Translator
@@ -177,9 +177,23 @@ class RecordingEngine:
         return {}
 
 
-def test_an_engine_gets_only_texts_without_terms() -> None:
+def test_an_engine_gets_all_texts_first() -> None:
     pipeline = translator(train_tokenizer(TEXTS * 20, CONFIGS["bpe"]))
+    expected = [each.text for each in pipeline.translate(SENTENCES, glossary=GLOSSARY)]
     pipeline.engine = engine = RecordingEngine()
-    pipeline.translate(SENTENCES, glossary=GLOSSARY)
-    plain = [sentence for sentence in SENTENCES if sentence and not GLOSSARY.find(sentence)]
-    assert engine.sources == pipeline.src_tokenizer.encode(plain)
+    assert [each.text for each in pipeline.translate(SENTENCES, glossary=GLOSSARY)] == expected
+    assert engine.sources == pipeline.src_tokenizer.encode([sentence for sentence in SENTENCES if sentence])
+
+
+def test_translations_that_have_their_terms_are_those_without_a_glossary() -> None:
+    tokenizer = train_tokenizer(TEXTS * 20, CONFIGS["words"])
+    n_same = 0
+    for seed in range(6):
+        pipeline = translator(tokenizer, seed=seed)
+        plain = pipeline.translate(SENTENCES)
+        for with_terms, without in zip(pipeline.translate(SENTENCES, glossary=GLOSSARY), plain, strict=True):
+            matches = GLOSSARY.find(without.source)
+            has_terms = all(term.count_in(without.text, is_cased=True) >= n for term, n in count_terms(matches).items())
+            assert (with_terms.text == without.text) == has_terms
+            n_same += bool(matches) and has_terms
+    assert n_same > 0, "no translation had its terms by chance"

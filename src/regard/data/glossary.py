@@ -49,12 +49,18 @@ class GlossaryTerm:
             raise UserError(f"'{target}' has an empty target; separate targets by ' {_ALTERNATIVES} '")
         return cls(source, targets)
 
-    def count_in(self, text: str) -> int:
-        """Return how often a text has one of the targets, as whole words and without regard to case."""
-        forms = sorted((_folded(target) for target in self.targets), key=len)  # what ends first leaves most room
-        words, n, start = _folded(text), 0, 0
+    def count_in(self, text: str, is_cased: bool = False) -> int:
+        """Return how often a text has one of the targets, as whole words.
+
+        If `is_cased`, they must be written as in the glossary, except that the first word may have a capital.
+        """
+        split = _words if is_cased else _folded
+        forms = sorted(map(split, self.targets), key=len)  # what ends first leaves most room
+        first_forms = [split(capitalise(target)) for target in self.targets]
+        words, n, start = split(text), 0, 0
         for end in range(1, len(words) + 1):
-            if any(len(form) <= end - start and words[end - len(form) : end] == form for form in forms):
+            part = words[start:end]
+            if any(part[-len(form) :] == form for form in forms) or (start == 0 and part in first_forms):
                 n, start = n + 1, end
         return n
 

@@ -1,8 +1,8 @@
 """Translator: texts in, translations out."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 import torch
@@ -14,8 +14,10 @@ from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, as_text, check_hypotheses
+from regard.pipelines.decoded_texts import DecodedTexts
 from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.pipelines.engine import Engine
+from regard.pipelines.found_terms import FoundTerms
 from regard.pipelines.length_limit import LengthLimit, TooLongError
 from regard.pipelines.mbr import choose_by_mbr
 from regard.pipelines.reranker import Reranker
@@ -23,7 +25,7 @@ from regard.pipelines.source_decoder import SourceDecoder
 from regard.pipelines.term_encoder import TermEncoder
 from regard.pipelines.translation import Candidate, Translation
 from regard.pipelines.translation_config import TranslationConfig
-from regard.search.decode import DecodeConfig
+from regard.search.decode import DecodeConfig, check_term_search
 from regard.search.ensemble import Ensemble
 from regard.search.protocols import Hypothesis, StepObserver
 from regard.search.required_terms import TermSearch
@@ -32,7 +34,6 @@ from regard.text.fitted_text import FittedText
 from regard.text.marian_tokenizer import MarianTokenizer
 from regard.text.seen_words import SeenWords
 from regard.text.sentences import SplitText
-from regard.text.term_annotation import AnnotatedSpan, annotate_fitted
 from regard.text.tokenizer import TokenizerPair
 from regard.text.units import unit_spans
 from regard.text.vocab import EOS
@@ -40,6 +41,9 @@ from regard.text.vocab import EOS
 _STREAM_LINES = 1024
 _GPU_STREAM_LINES = 16_384
 _MIN_TERM_BEAM = 10  # hypotheses with different numbers of missing terms share the beam
+
+_Decode = Callable[..., dict[int, list[Hypothesis]]]
+"""`Translator._decode_texts` of some texts"""
 
 
 class Translator(SourceDecoder):
@@ -110,8 +114,9 @@ class Translator(SourceDecoder):
         With `split`, texts of several sentences or lines are translated sentence by sentence; spaces and line breaks
         between them are kept (see `Translation.merge`). With several hypotheses or prefixes, texts stay whole.
 
-        Terms of the `glossary` are translated as it says: with the mode "hard" the search finds translations that have
-        them, with "soft" the model reads their targets, which it must have learnt; this is then the default.
+        A translation that lacks terms of the `glossary` is made again: if the model was trained to read terms, from a
+        source in which they are annotated; and with the mode "hard" by a search for translations that have them.
+        Without a mode, that search is used only for models that do not read terms. `observer` sees the first pass.
         """
         texts = check_texts(texts, "translate")
         config = TranslationConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
@@ -121,25 +126,24 @@ class Translator(SourceDecoder):
             options |= {"attention": attention, "as_written": as_written}
             options |= {"glossary": glossary, "glossary_mode": glossary_mode}
             return self._translate_split(tagged, skip_long, options)
+        must_occur = glossary is not None and self._must_occur(glossary_mode, config)
         limit = self.length_limit(config.max_source)
         as_written = as_written or prefixes is not None
         fitted = [replace(self._fit(text, as_written, limit), tag=tag) for tag, text in tagged]
-        plain_texts = [fit.text for fit in fitted]
-        terms, fitted, required = self._find_terms(fitted, glossary, glossary_mode)
         sources, too_long = limit.encode([fit.tagged_text for fit in fitted], self.src_tokenizer)
         if too_long and not skip_long:
             index, problem = next(iter(too_long.items()))
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
-        wanted = config.of_candidates(bool(self.reranker))
-        candidates = self._decode_with_terms(sources, wanted, forced, observer, required)
-        decoded = self._choose(candidates, plain_texts, config)
-        self._replace_empty(decoded, sources, config)
+        decode = partial(self._decode_texts, [fit.text for fit in fitted], config, forced)
+        plain = DecodedTexts(fitted, sources, decode(sources, observer))
+        terms = FoundTerms.find(glossary, fitted, self._is_cased)
+        read = self._add_terms(plain, terms, decode, limit, must_occur)
         return [
-            self._translation(text, fit, source, decoded[i], terms[i], attention)
-            if i in decoded
+            self._translation(text, fit, source, read.hypotheses[i], terms.rows[i], attention)
+            if i in read.hypotheses
             else Translation.untranslated(text, fit, config.n_best, too_long.get(i), is_stopped=bool(source))
-            for i, ((_, text), fit, source) in enumerate(zip(tagged, fitted, sources, strict=True))
+            for i, ((_, text), fit, source) in enumerate(zip(tagged, read.fitted, read.sources, strict=True))
         ]
 
     def with_tag(self, text: str, to: str | None = None) -> str:
@@ -182,39 +186,60 @@ class Translator(SourceDecoder):
             return FittedText(cleaned)
         return FittedText.as_written(cleaned, self.words) if as_written else FittedText.fit(cleaned, self.words)
 
-    def _decode_with_terms(
+    def _decode_texts(
         self,
-        sources: Sequence[Sequence[int]],
-        config: DecodeConfig,
+        texts: Sequence[str],
+        config: TranslationConfig,
         forced: Sequence[Sequence[int]] | None,
-        observer: StepObserver | None,
-        required: TermSearch | None,
+        sources: Sequence[Sequence[int]],
+        observer: StepObserver | None = None,
+        required: TermSearch | None = None,
     ) -> dict[int, list[Hypothesis]]:
-        """Decode sources, with a wide enough beam those that have terms; the others as if there were no glossary."""
-        if required is None:
-            return self._decode_all(sources, config, forced, observer)
-        without = [() if row else source for source, row in zip(sources, required.rows, strict=True)]
-        having = [source if row else () for source, row in zip(sources, required.rows, strict=True)]
-        wide = config.model_copy(update={"beam": max(config.beam, _MIN_TERM_BEAM)})
-        results = self._decode_all(without, config, forced, observer)
-        return results | self._decode_all(having, wide, forced, observer, required)
+        """Decode the sources of texts, and choose from the candidates; with a wide beam if terms are required."""
+        wanted = config.of_candidates(bool(self.reranker))
+        if required is not None:
+            wanted = wanted.model_copy(update={"beam": max(wanted.beam, _MIN_TERM_BEAM)})
+        decoded = self._choose(self._decode_all(sources, wanted, forced, observer, required), texts, config)
+        self._replace_empty(decoded, sources, config)
+        return decoded
 
-    def _find_terms(
-        self, fitted: list[FittedText], glossary: Glossary | None, mode: GlossaryMode | None
-    ) -> tuple[list[list[TermMatch]], list[FittedText], TermSearch | None]:
-        """Return the terms in each text, the texts as the model reads them, and what the search must find."""
+    def _must_occur(self, mode: GlossaryMode | None, config: TranslationConfig) -> bool:
+        """Return whether terms of a glossary are to be searched for; refuse what does not go together."""
         if mode == "soft" and not self.reads_terms:
             raise UserError("this model was not trained on annotated terms (glossary.share); use glossary mode hard")
-        terms = [glossary.find(fit.text) if glossary else [] for fit in fitted]
-        if mode == "soft" or (mode is None and self.reads_terms):
-            return terms, [self._annotate(fit, found) for fit, found in zip(fitted, terms, strict=True)], None
-        return terms, fitted, self._encode_terms(terms) if any(terms) else None
+        is_hard = mode == "hard" or not (mode or self.reads_terms)
+        if is_hard:
+            check_term_search(config.of_candidates(bool(self.reranker)))
+        return is_hard
 
-    def _annotate(self, fitted: FittedText, terms: Sequence[TermMatch]) -> FittedText:
-        """Return a text with the preferred targets of its terms, as the model would write them."""
-        targets = [match.term.targets[0] for match in terms]
-        shown = targets if self._is_cased else [target.lower() for target in targets]
-        return annotate_fitted(fitted, [AnnotatedSpan(m.start, m.end, t) for m, t in zip(terms, shown, strict=True)])
+    def _add_terms(
+        self, decoded: DecodedTexts, terms: FoundTerms, decode: _Decode, limit: LengthLimit, must_occur: bool
+    ) -> DecodedTexts:
+        """Decode texts again whose translations lack terms: annotated, and then by a search for the terms."""
+        if self.reads_terms and (missing := self._n_missing(decoded, terms)):
+            fitted = list(decoded.fitted)
+            for i in missing:
+                fitted[i] = terms.annotate(i, fitted[i], self.decode_target(decoded.hypotheses[i][0].ids))
+            texts = [fit.tagged_text if i in missing else "" for i, fit in enumerate(fitted)]
+            sources, _ = limit.encode(texts, self.src_tokenizer)  # what becomes too long stays as it was
+            decoded = self._with_fewer_missing(decoded, DecodedTexts(fitted, sources, decode(sources)), terms)
+        if must_occur and (missing := self._n_missing(decoded, terms)):
+            required = self._encode_terms(terms.rows)
+            only = [source if i in missing and required.rows[i] else () for i, source in enumerate(decoded.sources)]
+            found = DecodedTexts(decoded.fitted, only, decode(only, required=required))
+            decoded = self._with_fewer_missing(decoded, found, terms)
+        return decoded
+
+    def _n_missing(self, decoded: DecodedTexts, terms: FoundTerms) -> dict[int, int]:
+        """Return how many occurrences of terms the translations of texts lack, of those that lack any."""
+        having = {i: row for i, row in decoded.hypotheses.items() if terms.rows[i]}
+        texts = {i: [self.decode_target(each.ids) for each in row] for i, row in having.items()}
+        return {i: n for i, row in texts.items() if (n := terms.n_missing(i, row))}
+
+    def _with_fewer_missing(self, before: DecodedTexts, after: DecodedTexts, terms: FoundTerms) -> DecodedTexts:
+        """Return texts with what was decoded again, where it lacks fewer terms."""
+        n_before, n_after = self._n_missing(before, terms), self._n_missing(after, terms)
+        return before.replace_rows({i for i in after.hypotheses if n_after.get(i, 0) < n_before.get(i, 0)}, after)
 
     @cached_property
     def _encode_terms(self) -> TermEncoder:

@@ -172,9 +172,14 @@ def search_rule(config: DecodeConfig) -> SearchRule:
 
 def term_search_rule(config: DecodeConfig, terms: TermSearch) -> SearchRule:
     """Return how hypotheses are extended so that they contain terms."""
+    check_term_search(config)
+    return TermBeamSearch(config.beam, config.n_best, config.length_penalty, terms.edges)
+
+
+def check_term_search(config: DecodeConfig) -> None:
+    """Refuse options that do not go with required terms."""
     if config.sampling is not None:
         raise UserError("required terms need beam search; leave sampling and mbr out")
-    return TermBeamSearch(config.beam, config.n_best, config.length_penalty, terms.edges)
 
 
 def sample_tokens(
