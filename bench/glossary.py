@@ -6,8 +6,8 @@
 With alignments (`regard align DIR test.src test.ref > test.links`), up to 200 terms are made from the references:
 source words that are not among the 200 most frequent, each with the word that is aligned with it most often or, with
 `--forms all`, with all words that are aligned with it. Only sentences with a term count; the table has them without a
-glossary, with required terms (hard), and with annotated terms (soft) if the model was trained for that. A term is
-honoured if it is in the translation as often as in the source.
+glossary and in the modes hard and, if the model was trained for it, soft. A term is honoured if it is in the
+translation as often as in the source.
 """
 
 import argparse

@@ -110,3 +110,12 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, content: bytes, mes
     with pytest.raises(UserError) as error:
         Glossary.read(path)
     assert message in str(error.value) and str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "n_cased"),
+    [("« Carte » ici", 1, 1), ("ici Carte", 1, 0), ("carte, CARTE", 2, 1), ("Carte carte", 2, 2), ("cartes", 0, 0)],
+)
+def test_a_term_may_have_a_capital_as_the_first_word_only(text: str, n: int, n_cased: int) -> None:
+    term = GlossaryTerm("card", ("carte",))
+    assert (term.count_in(text), term.count_in(text, is_cased=True)) == (n, n_cased)

@@ -3,6 +3,8 @@
 import random
 import re
 from collections.abc import Sequence
+from typing import Any
+from unicodedata import normalize
 
 import pytest
 import torch
@@ -82,6 +84,34 @@ def test_a_term_starts_with_a_space_where_that_is_a_token_or_part_of_one() -> No
         tokenizer = train_tokenizer(TEXTS * 20, config)
         [[term]] = TermEncoder(tokenizer, is_cased=True, device=CPU)([[match]]).rows
         assert [list(form.ids) for form in term.forms] == tokenizer.encode(forms)
+
+
+def test_targets_may_be_written_with_separate_accents() -> None:
+    glossary = Glossary.of({"witch": normalize("NFD", "Tür")})
+    for seed in range(3):
+        [translation] = translator(train_tokenizer(TEXTS * 20, CONFIGS["bpe"]), seed=seed).translate(
+            ["the witch"], glossary=glossary
+        )
+        assert re.search(whole_word("Tür"), normalize("NFC", translation.text)) and translation.unmet_terms == ()
+
+
+def test_texts_that_an_observer_stops_are_not_translated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = translator(train_tokenizer(TEXTS * 20, CONFIGS["bpe"]))
+    searches = list[bool]()
+    decode_all = Translator._decode_all
+
+    def recorded(self: Translator, *args: Any) -> dict[int, list[Hypothesis]]:
+        searches.append(args[-1] is not None)  # the terms
+        return decode_all(self, *args)
+
+    monkeypatch.setattr(Translator, "_decode_all", recorded)
+    pipeline.translate(["the witch"], glossary=GLOSSARY)
+    assert searches.count(True) == 1
+    searches.clear()
+    pipeline.translate(
+        ["the witch"], glossary=GLOSSARY, observer=lambda step: torch.ones(len(step.sentences), dtype=torch.bool)
+    )
+    assert not any(searches)
 
 
 def test_texts_without_terms_are_translated_as_without_a_glossary() -> None:

@@ -85,6 +85,17 @@ def test_the_loss_of_r_drop_and_its_gradient_equal_the_equation(block: int, monk
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 3.0])
+def test_the_gradient_of_half_precision_logits_is_that_of_float32(r_drop: float) -> None:
+    logits, targets = example()
+    both, two = torch.cat([logits, torch.randn_like(logits)]).bfloat16(), torch.cat([targets, targets])
+    half, whole = both.clone().requires_grad_(), both.float().requires_grad_()
+    for x in (half, whole):
+        loss_from_logits(x * 1, two, LossConfig(r_drop=r_drop))[0].backward()  # type: ignore[no-untyped-call]
+    assert half.grad is not None and whole.grad is not None
+    torch.testing.assert_close(half.grad, whole.grad.bfloat16())
+
+
 def test_r_drop_without_dropout_is_the_loss_of_one_pass() -> None:
     logits, targets = example()
     plain = loss_from_logits(logits, targets, LossConfig(label_smoothing=0.1))

@@ -76,8 +76,8 @@ GlossaryModeOption = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
-        help="hard: the search finds translations with the terms; soft: the model reads them, if it was trained for "
-        "that.  [default: soft if it was, otherwise hard]",
+        help="How translations that lack terms are made again: soft: the model reads them, if it was trained for that; "
+        "hard: also by a search for translations with them.  [default: soft if it was, otherwise hard]",
     ),
 ]
 FoldersArgument = Annotated[

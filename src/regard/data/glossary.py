@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
-from unicodedata import category
+from unicodedata import category, normalize
 
 from regard.data.data_file import read_lines
 from regard.errors import UserError
@@ -16,7 +16,8 @@ from regard.text.fitted_text import capitalise
 from regard.text.seen_words import fold_word, has_letter, word_spans
 
 GlossaryMode = Literal["hard", "soft"]
-"""hard: the search finds outputs that contain the terms; soft: a model trained for it reads them in its source"""
+"""For translations that lack terms: soft: a model trained for it reads them in its source; hard: the search then finds
+outputs that contain those that are still missing"""
 
 _MAX_CHARS = 500  # of a term
 _ALTERNATIVES = "|"
@@ -55,12 +56,13 @@ class GlossaryTerm:
         If `is_cased`, they must be written as in the glossary, except that the first word may have a capital.
         """
         split = _words if is_cased else _folded
-        forms = sorted(map(split, self.targets), key=len)  # what ends first leaves most room
-        first_forms = [split(capitalise(target)) for target in self.targets]
-        words, n, start = split(text), 0, 0
+        forms = sorted((split(_nfc(target)) for target in self.targets), key=len)  # what ends first leaves most room
+        first_forms = [split(_nfc(capitalise(target))) for target in self.targets]
+        words, n, start = split(_nfc(text)), 0, 0
+        first = next((i for i, word in enumerate(words) if has_letter(word)), 0)
         for end in range(1, len(words) + 1):
             part = words[start:end]
-            if any(part[-len(form) :] == form for form in forms) or (start == 0 and part in first_forms):
+            if any(part[-len(form) :] == form for form in forms) or (start == 0 and words[first:end] in first_forms):
                 n, start = n + 1, end
         return n
 
@@ -191,6 +193,10 @@ def write_terms(matches: Sequence[TermMatch], translation: str) -> str:
     for match in reversed(Glossary(targets).find(translation)):
         translation = translation[: match.start] + match.term.targets[0] + translation[match.end :]
     return translation
+
+
+def _nfc(text: str) -> str:
+    return normalize("NFC", text)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -112,6 +112,7 @@ def attend_fused(
     if q.device.type == "cpu" and torch.is_grad_enabled() and is_half(q, k, v):
         with torch.autocast("cpu", enabled=False):  # the backward pass of the kernel for bf16 takes five times as long
             bias = None if bias is None else bias.float()
+            mask = mask.float() if mask is not None and mask.is_floating_point() else mask
             return attend_fused(q.float(), k.float(), v.float(), mask, causal, bias, dropout).to(q.dtype)
     # The kernel's own causal mask aligns the first query with the first key, which differs unless Tq = Tk.
     if causal and (mask is not None or bias is not None or q.shape[-2] != k.shape[-2]):

@@ -1,6 +1,6 @@
 """The terms of a glossary that occur in texts, and which of them translations lack."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from regard.data.glossary import Glossary, GlossaryTerm, TermMatch, count_terms
@@ -17,15 +17,21 @@ class FoundTerms:
     """Whether the model writes capitals; one that does not generates terms in lower case"""
 
     @classmethod
-    def find(cls, glossary: Glossary | None, fitted: Sequence[FittedText], is_cased: bool) -> "FoundTerms":
-        """Find the terms in texts as the model reads them."""
-        return cls([glossary.find(fit.text) if glossary else [] for fit in fitted], is_cased)
+    def find(
+        cls, glossary: Glossary | None, fitted: Sequence[FittedText], is_cased: bool, without: Collection[int] = ()
+    ) -> "FoundTerms":
+        """Find the terms in texts as the model reads them; the texts `without` count as if they had none."""
+        texts = [None if i in without else fit.text for i, fit in enumerate(fitted)]
+        return cls([glossary.find(text) if glossary and text else [] for text in texts], is_cased)
 
-    def n_missing(self, row: int, translations: Sequence[str]) -> int:
-        """Return how many occurrences of terms the translation lacks that lacks most."""
-        terms = count_terms(self.rows[row])
-        counts = ([n - term.count_in(text, self.is_cased) for term, n in terms.items()] for text in translations)
-        return max((sum(n for n in row if n > 0) for row in counts), default=0)
+    def n_missing(self, row: int, translation: str) -> tuple[int, int]:
+        """Return how many occurrences of terms a translation lacks, in any case and written as in the glossary."""
+        counts = count_terms(self.rows[row]).items()
+        any_case, as_written = (
+            sum(max(0, n - term.count_in(translation, is_cased)) for term, n in counts)
+            for is_cased in (False, self.is_cased)
+        )
+        return any_case, as_written
 
     def annotate(self, row: int, fitted: FittedText, translation: str) -> FittedText:
         """Return a text with a target after each term: the one that a translation has, or else the preferred one."""

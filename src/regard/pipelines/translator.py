@@ -27,7 +27,7 @@ from regard.pipelines.translation import Candidate, Translation
 from regard.pipelines.translation_config import TranslationConfig
 from regard.search.decode import DecodeConfig, check_term_search
 from regard.search.ensemble import Ensemble
-from regard.search.protocols import Hypothesis, StepObserver
+from regard.search.protocols import Hypothesis, StepObserver, StopRecorder
 from regard.search.required_terms import TermSearch
 from regard.text.direction import Directions
 from regard.text.fitted_text import FittedText
@@ -114,9 +114,8 @@ class Translator(SourceDecoder):
         With `split`, texts of several sentences or lines are translated sentence by sentence; spaces and line breaks
         between them are kept (see `Translation.merge`). With several hypotheses or prefixes, texts stay whole.
 
-        A translation that lacks terms of the `glossary` is made again: if the model was trained to read terms, from a
-        source in which they are annotated; and with the mode "hard" by a search for translations that have them.
-        Without a mode, that search is used only for models that do not read terms. `observer` sees the first pass.
+        A translation that lacks terms of the `glossary` is made again (see `_add_terms`), unless `observer`, which sees
+        the first one only, has stopped it. The default mode is "soft" for models that read terms, "hard" for others.
         """
         texts = check_texts(texts, "translate")
         config = TranslationConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
@@ -136,8 +135,9 @@ class Translator(SourceDecoder):
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
         decode = partial(self._decode_texts, [fit.text for fit in fitted], config, forced)
-        plain = DecodedTexts(fitted, sources, decode(sources, observer))
-        terms = FoundTerms.find(glossary, fitted, self._is_cased)
+        recorder = observer if observer is None else StopRecorder(observer)
+        plain = DecodedTexts(fitted, sources, decode(sources, recorder))
+        terms = FoundTerms.find(glossary, fitted, self._is_cased, without=recorder.stopped if recorder else ())
         read = self._add_terms(plain, terms, decode, limit, must_occur)
         return [
             self._translation(text, fit, source, read.hypotheses[i], terms.rows[i], attention)
@@ -215,31 +215,42 @@ class Translator(SourceDecoder):
     def _add_terms(
         self, decoded: DecodedTexts, terms: FoundTerms, decode: _Decode, limit: LengthLimit, must_occur: bool
     ) -> DecodedTexts:
-        """Decode texts again whose translations lack terms: annotated, and then by a search for the terms."""
-        if self.reads_terms and (missing := self._n_missing(decoded, terms)):
-            fitted = list(decoded.fitted)
-            for i in missing:
-                fitted[i] = terms.annotate(i, fitted[i], self.decode_target(decoded.hypotheses[i][0].ids))
-            texts = [fit.tagged_text if i in missing else "" for i, fit in enumerate(fitted)]
-            sources, _ = limit.encode(texts, self.src_tokenizer)  # what becomes too long stays as it was
-            decoded = self._with_fewer_missing(decoded, DecodedTexts(fitted, sources, decode(sources)), terms)
-        if must_occur and (missing := self._n_missing(decoded, terms)):
-            required = self._encode_terms(terms.rows)
-            only = [source if i in missing and required.rows[i] else () for i, source in enumerate(decoded.sources)]
-            found = DecodedTexts(decoded.fitted, only, decode(only, required=required))
-            decoded = self._with_fewer_missing(decoded, found, terms)
+        """Decode texts again whose translations lack terms: annotated, and then by a search for the terms.
+
+        Annotated if the model was trained to read terms and the best hypothesis lacks any; what then lacks fewer is
+        kept. With `must_occur`, those are searched for of which any hypothesis still lacks a term.
+        """
+        if self.reads_terms:
+            lacking = {i: row[:1] for i, row in self._n_missing(decoded, terms).items() if any(map(any, row[:1]))}
+            again = self._decode_annotated(decoded, terms, lacking, decode, limit)
+            found = {i: row[:1] for i, row in self._n_missing(again, terms).items()}
+            decoded = decoded.replace_rows({i for i in found if found[i] < lacking[i]}, again)
+        if must_occur:
+            rows = {i for i, row in self._n_missing(decoded, terms).items() if any(map(any, row))}
+            required = self._encode_terms([row if i in rows else () for i, row in enumerate(terms.rows)])
+            sources = [source if row else () for source, row in zip(decoded.sources, required.rows, strict=True)]
+            hypotheses = decode(sources, required=required) if rows else {}
+            decoded = decoded.replace_rows(hypotheses, DecodedTexts(decoded.fitted, decoded.sources, hypotheses))
         return decoded
 
-    def _n_missing(self, decoded: DecodedTexts, terms: FoundTerms) -> dict[int, int]:
-        """Return how many occurrences of terms the translations of texts lack, of those that lack any."""
-        having = {i: row for i, row in decoded.hypotheses.items() if terms.rows[i]}
-        texts = {i: [self.decode_target(each.ids) for each in row] for i, row in having.items()}
-        return {i: n for i, row in texts.items() if (n := terms.n_missing(i, row))}
+    def _decode_annotated(
+        self, decoded: DecodedTexts, terms: FoundTerms, rows: Collection[int], decode: _Decode, limit: LengthLimit
+    ) -> DecodedTexts:
+        """Decode some of the texts again, with their terms annotated; those that become too long have no result."""
+        fitted = list(decoded.fitted)
+        for i in rows:
+            fitted[i] = terms.annotate(i, fitted[i], self.decode_target(decoded.hypotheses[i][0].ids))
+        texts = [fit.tagged_text if i in rows else "" for i, fit in enumerate(fitted)]
+        sources, _ = limit.encode(texts, self.src_tokenizer)
+        return DecodedTexts(fitted, sources, decode(sources) if rows else {})
 
-    def _with_fewer_missing(self, before: DecodedTexts, after: DecodedTexts, terms: FoundTerms) -> DecodedTexts:
-        """Return texts with what was decoded again, where it lacks fewer terms."""
-        n_before, n_after = self._n_missing(before, terms), self._n_missing(after, terms)
-        return before.replace_rows({i for i in after.hypotheses if n_after.get(i, 0) < n_before.get(i, 0)}, after)
+    def _n_missing(self, decoded: DecodedTexts, terms: FoundTerms) -> dict[int, list[tuple[int, int]]]:
+        """Return what each hypothesis of texts with terms lacks of them, that of the best one first."""
+        return {
+            i: [terms.n_missing(i, self.decode_target(hypothesis.ids)) for hypothesis in row]
+            for i, row in decoded.hypotheses.items()
+            if terms.rows[i]
+        }
 
     @cached_property
     def _encode_terms(self) -> TermEncoder:

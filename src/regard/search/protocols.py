@@ -1,6 +1,6 @@
 """The interface between models and search: start, step, select. Search knows nothing else about a model."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor
@@ -124,6 +124,28 @@ class RenumberedObserver:
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         return self.observer(replace(step, sentences=self.numbers.to(step.sentences.device)[step.sentences]))
+
+
+@dataclass(frozen=True)
+class StopRecorder:
+    """Passes steps on to an observer, and remembers which sentences it has stopped."""
+
+    observer: StepObserver
+    stopped: set[int] = field(default_factory=set)
+
+    @property
+    def interval(self) -> int:
+        return observing_interval(self.observer)
+
+    @property
+    def is_optional(self) -> bool:
+        return is_optional(self.observer)
+
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        stop = self.observer(step)
+        if stop is not None:
+            self.stopped.update(step.sentences[stop.to(step.sentences.device)].tolist())
+        return stop
 
 
 def observing_interval(observer: StepObserver) -> int:

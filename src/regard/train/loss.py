@@ -46,14 +46,14 @@ class _CrossEntropy(torch.autograd.Function):
     L = CE(p) + CE(q) + α/2 [KL(p‖q) + KL(q‖p)], halved to be comparable with one pass.
 
     The gradient is computed directly: autograd would keep log p in float32 and read the vocabulary several times more.
-    It is written over the logits if they are in float32 and not a leaf.
+    It is written over the logits unless they are a leaf.
     """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, smoothing: float, r_drop: float) -> tuple[Tensor, Tensor]:
         z, y = logits.detach().flatten(0, -2), targets.flatten()
         padding = y == PAD
-        log_sum, mean = (_at_least_float32(z.new_empty(len(z))) for _ in range(2))
+        log_sum, mean = z.new_empty(2, len(z), dtype=torch.promote_types(z.dtype, torch.float32))
         for rows in _blocks(z, len(z)):
             block = _at_least_float32(z[rows])
             log_sum[rows], mean[rows] = block.logsumexp(-1), block.mean(-1)
@@ -71,21 +71,23 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
         logits, y, log_sum, divergences = ctx.saved_tensors
-        d = _at_least_float32(logits.detach())
-        d = (d.clone() if logits.is_leaf and d.dtype == logits.dtype else d).flatten(0, -2)
+        z = logits.detach()
+        z = (z.clone() if logits.is_leaf else z).flatten(0, -2)
         scale = (gradients[0] * (y != PAD))[:, None] / (2 if ctx.r_drop else 1)
-        smooth, half = ctx.smoothing / d.shape[-1], len(d) // 2
-        for rows in _blocks(d, half if ctx.r_drop else len(d)):
+        half = len(z) // 2
+        for rows in _blocks(z, half if ctx.r_drop else len(z)):
             parts = [rows, slice(rows.start + half, rows.stop + half)] if ctx.r_drop else [rows]
-            blocks = [d[part].sub_(log_sum[part, None]) for part in parts]
+            blocks = [_at_least_float32(z[part]).sub_(log_sum[part, None]) for part in parts]
             if ctx.r_drop:
                 _add_divergence(blocks[0], blocks[1], divergences[:, rows, None], ctx.r_drop / 2)
             else:
                 blocks[0].exp_()
-            for block, part in zip(blocks, parts, strict=True):
-                block.sub_(smooth).mul_(scale[part])
-        d.scatter_add_(-1, y[:, None], (ctx.smoothing - 1) * scale)
-        return d.view(logits.shape).to(logits.dtype), None, None, None
+            for d, part in zip(blocks, parts, strict=True):
+                d.sub_(ctx.smoothing / z.shape[-1]).mul_(scale[part])
+                d.scatter_add_(-1, y[part, None], (ctx.smoothing - 1) * scale[part])
+                if d.dtype != z.dtype:
+                    z[part] = d
+        return z.view(logits.shape), None, None, None
 
 
 def _divergences(z: Tensor, log_sum: Tensor) -> Tensor:
