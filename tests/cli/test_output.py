@@ -11,7 +11,7 @@ import pytest
 
 from regard.cli import app
 from regard.cli.app import main
-from regard.cli.output import CLOSED_PIPE
+from regard.cli.output import CLOSED_PIPE, ProgressLine
 from tests.cli.command import environment, regard, toy_files
 
 BUNDLES = Path(__file__).parents[1] / "bundles" / "format-1"
@@ -188,3 +188,18 @@ def test_folders_that_cannot_be_written_are_one_line(
         ):
             assert "x" * 300 in (line := error_line(*arguments)) or "file" in line, arguments
     assert file.read_text() == ""
+
+
+def test_each_step_of_a_job_has_its_own_estimate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("regard.cli.output.time.monotonic", lambda: now)
+    progress = ProgressLine("lines", log=True)
+    for total in (2_000, 4_000, 4_000):  # 10 lines per second, and an hour in between
+        for n_done in (0, 1_000):
+            progress("translated", n_done, total)
+            now += 100
+        now += 3_600
+    lines = [line for line in capsys.readouterr().err.splitlines() if " 1,000 of" in line]
+    assert [line.partition("lines, ")[2] for line in lines] == ["100 s left", "5 min left", "5 min left"]

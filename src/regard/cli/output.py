@@ -157,19 +157,21 @@ class ProgressLine:
         self._visible = visible and (self._is_terminal or log)
         self._shown = time.monotonic() - (self._between if self._is_terminal else 0.0)
         self._width = 0
-        self._estimate = _Estimate("", 0, 0.0)
+        self._estimate = _Estimate("", None, 0, 0.0)
+        self._n_done = 0
 
     def __call__(self, activity: str, n_done: int, total: int | None = None) -> None:
         """Show what is being done, how much is done and, of a known total, when it will be."""
         if not self._visible:
             return
         now = time.monotonic()
-        if self._estimate.activity != activity:
-            self._estimate = _Estimate(activity, n_done, now)
+        if (self._estimate.activity, self._estimate.total) != (activity, total) or n_done < self._n_done:
+            self._estimate = _Estimate(activity, total, n_done, now)
+        self._n_done = n_done
         if now - self._shown >= self._between:
             self._shown = now
             of_total = f"of {total:,} " if total else ""
-            left = self._estimate.time_left(n_done, total, now) if total else ""
+            left = self._estimate.time_left(n_done, now)
             self._write(f"{activity}: {n_done:,} {of_total}{self._unit}{left}")
 
     def __enter__(self) -> Self:
@@ -192,13 +194,14 @@ class _Estimate:
     """When an activity began, and how much was done then."""
 
     activity: str
+    total: int | None
     first: int
     began: float
 
-    def time_left(self, n_done: int, total: int, now: float) -> str:
+    def time_left(self, n_done: int, now: float) -> str:
         """Return `, 3 min left`; nothing at the beginning, when nobody can know."""
         from regard.train.log import duration
 
-        if n_done <= self.first or now - self.began < _FIRST_ESTIMATE:
+        if not self.total or n_done <= self.first or now - self.began < _FIRST_ESTIMATE:
             return ""
-        return f", {duration((now - self.began) / (n_done - self.first) * (total - n_done))} left"
+        return f", {duration((now - self.began) / (n_done - self.first) * (self.total - n_done))} left"
