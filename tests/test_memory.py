@@ -1,6 +1,7 @@
 """Out of memory is recognised, and a batch is split until it fits."""
 
 import platform
+import resource
 import subprocess
 import sys
 
@@ -91,10 +92,13 @@ def kept() -> int:
     torch.ones(64, 2**20)
     return pages() - before
 
+before = pages()
 plain = kept()
-reuse_freed_memory()
-print(plain, kept())
+with reuse_freed_memory():
+    reused = kept()
+print(plain, reused, pages() - before)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    plain, reused = map(int, done.stdout.split())
-    assert plain < 64 * 2**20 / 4096 * 0.1 and reused > 64 * 2**20 / 4096 * 0.9, "pages of the system, by default 4 KB"
+    plain, reused, after = map(int, done.stdout.split())
+    all_pages = 64 * 2**20 * 4 / resource.getpagesize()
+    assert plain < 0.1 * all_pages and reused > 0.9 * all_pages and after < 0.1 * all_pages

@@ -2,8 +2,9 @@
 
 import ctypes
 import gc
+import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
@@ -62,15 +63,24 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def reuse_freed_memory() -> None:
-    """Let this process keep the memory of freed tensors for the next ones, if its C library can (glibc).
+@contextmanager
+def reuse_freed_memory(wanted: bool = True) -> Iterator[None]:
+    """Let this process keep the memory of freed tensors for the next ones, in the block, if its C library is glibc.
 
     Otherwise every large tensor comes from the system, which fills each of its pages with zeros at the first use.
     """
-    with suppress(AttributeError, OSError, TypeError):
-        set_option = ctypes.CDLL(None).mallopt
-        set_option(_MALLOC_MMAP_MAX, 0)
-        set_option(_MALLOC_TRIM_THRESHOLD, 2**31 - 1)
+    library = ctypes.CDLL(None) if wanted and platform.libc_ver()[0] == "glibc" else None
+    if library is None:
+        yield
+        return
+    try:
+        library.mallopt(_MALLOC_MMAP_MAX, 0)
+        library.mallopt(_MALLOC_TRIM_THRESHOLD, 2**31 - 1)
+        yield
+    finally:
+        library.mallopt(_MALLOC_MMAP_MAX, 65_536)  # the defaults
+        library.mallopt(_MALLOC_TRIM_THRESHOLD, 128 * 1024)
+        library.malloc_trim(0)
 
 
 @contextmanager

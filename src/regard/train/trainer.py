@@ -74,11 +74,10 @@ class Trainer:
         config = self.config
         progress = self.with_parts(progress)
         self.trained.train()
-        if self.device.type == "cpu":
-            reuse_freed_memory()
         with (
             closing(self.batches.stream(StreamPosition(progress.epoch, progress.batch))) as stream,
             self.gradients.determinism(),
+            reuse_freed_memory(self.device.type == "cpu"),
             stop_signals() as stop,
             self.log.progress(progress.step, config.steps, config.seconds),
         ):
