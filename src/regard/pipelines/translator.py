@@ -125,7 +125,7 @@ class Translator(SourceDecoder):
             options |= {"attention": attention, "as_written": as_written}
             options |= {"glossary": glossary, "glossary_mode": glossary_mode}
             return self._translate_split(tagged, skip_long, options)
-        must_occur = glossary is not None and self._must_occur(glossary_mode, config)
+        must_occur = self._must_occur(glossary, glossary_mode, config)
         limit = self.length_limit(config.max_source)
         as_written = as_written or prefixes is not None
         fitted = [replace(self._fit(text, as_written, limit), tag=tag) for tag, text in tagged]
@@ -203,11 +203,11 @@ class Translator(SourceDecoder):
         self._replace_empty(decoded, sources, config)
         return decoded
 
-    def _must_occur(self, mode: GlossaryMode | None, config: TranslationConfig) -> bool:
+    def _must_occur(self, glossary: Glossary | None, mode: GlossaryMode | None, config: TranslationConfig) -> bool:
         """Return whether terms of a glossary are to be searched for; refuse what does not go together."""
         if mode == "soft" and not self.reads_terms:
             raise UserError("this model was not trained on annotated terms (glossary.share); use glossary mode hard")
-        is_hard = mode == "hard" or not (mode or self.reads_terms)
+        is_hard = glossary is not None and (mode == "hard" or not (mode or self.reads_terms))
         if is_hard:
             check_term_search(config.of_candidates(bool(self.reranker)))
         return is_hard
