@@ -68,6 +68,14 @@ def test_translations_are_checked_without_regard_to_case() -> None:
     assert overlapping.count_in("Tür auf Tür auf") == 2
 
 
+def test_all_apostrophes_are_the_same() -> None:
+    glossary = Glossary.of({"it’s": "c'est | s’agit", "l´eau": "water"})
+    [match] = glossary.find("it's")
+    assert unmet_terms([match], "c’est") == unmet_terms([match], "s`agit") == ()
+    assert match.term.count_in("c’est", is_cased=True) == 1
+    assert [found.term.source for found in glossary.find("It‘s l'eau")] == ["it’s", "l´eau"]
+
+
 def test_targets_get_the_case_of_the_glossary() -> None:
     matches = GLOSSARY.find("the front door of the e-mail house")
     assert write_terms(matches, "die haustür des hauses, haustürschloss") == "die Haustür des Hauses, haustürschloss"

@@ -18,6 +18,7 @@ from regard.search.decode import DecodeConfig
 from regard.search.protocols import Hypothesis
 from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
+from regard.text.vocab import EOS
 from tests.pipelines.examples import CPU, STACK
 
 TEXTS = ["the Haus of the witch", "a Haustür, a Haus und Tür", "witches see ( green ) cats", "le crédit à la carte"]
@@ -108,10 +109,10 @@ def test_texts_that_an_observer_stops_are_not_translated_again(monkeypatch: pyte
     pipeline.translate(["the witch"], glossary=GLOSSARY)
     assert searches.count(True) == 1
     searches.clear()
-    pipeline.translate(
-        ["the witch"], glossary=GLOSSARY, observer=lambda step: torch.ones(len(step.sentences), dtype=torch.bool)
+    [stopped] = pipeline.translate(
+        ["the witch"], glossary=GLOSSARY, observer=lambda step: ((step.ids == EOS) & step.log_probs.isfinite()).any(1)
     )
-    assert not any(searches)
+    assert stopped.text and searches == [False]  # stopped when its first hypothesis was complete
 
 
 def test_texts_without_terms_are_translated_as_without_a_glossary() -> None:

@@ -21,6 +21,7 @@ outputs that contain those that are still missing"""
 
 _MAX_CHARS = 500  # of a term
 _ALTERNATIVES = "|"
+_APOSTROPHES = str.maketrans("’‘´`", "'" * 4)  # the same in terms and texts; some tokenizers change them
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Glossary:
         that differs in case, whose targets then get capitals like the text.
         """
         spans = word_spans(text)
-        words = [text[start:end] for start, end in spans]
+        words = _words(text)
         folded = tuple(map(fold_word, words))
         matches, i = list[TermMatch](), 0
         while i < len(words):
@@ -200,7 +201,7 @@ def _nfc(text: str) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(text[start:end] for start, end in word_spans(text))
+    return tuple(text[start:end].translate(_APOSTROPHES) for start, end in word_spans(text))
 
 
 def _folded(text: str) -> tuple[str, ...]:

@@ -223,8 +223,8 @@ class Translator(SourceDecoder):
         if self.reads_terms:
             lacking = {i: row[:1] for i, row in self._n_missing(decoded, terms).items() if any(map(any, row[:1]))}
             again = self._decode_annotated(decoded, terms, lacking, decode, limit)
-            found = {i: row[:1] for i, row in self._n_missing(again, terms).items()}
-            decoded = decoded.replace_rows({i for i in found if found[i] < lacking[i]}, again)
+            still = {i: row[:1] for i, row in self._n_missing(again, terms).items()}
+            decoded = decoded.replace_rows({i for i in still if still[i] < lacking[i]}, again)
         if must_occur:
             rows = {i for i, row in self._n_missing(decoded, terms).items() if any(map(any, row))}
             required = self._encode_terms([row if i in rows else () for i, row in enumerate(terms.rows)])
