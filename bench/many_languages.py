@@ -21,27 +21,30 @@ from corpus_sizes import Bench, part_of
 
 Corpus = dict[str, Any]
 """An entry of the YAML file, with absolute paths"""
+PATHS = ("files", "valid", "test")
 
 
-def read_corpora(path: Path, size: int | None, out: Path) -> list[Corpus]:
-    """Return the corpora of the file, each with `size` of its pairs."""
-    corpora: list[Corpus] = yaml.safe_load(path.read_text())["corpora"]
+def read_data(path: Path, size: int | None, out: Path) -> dict[str, Any]:
+    """Return the file with absolute paths; each corpus has `size` of its pairs."""
+    data: dict[str, Any] = yaml.safe_load(path.read_text())
+    corpora: list[Corpus] = data["corpora"]
+    if len({corpus["languages"] for corpus in corpora}) < len(corpora):
+        raise SystemExit(f"{path}: give one corpus for each language pair")
     for corpus in corpora:
-        for key in ("files", "valid", "test"):
+        for key in PATHS:
             corpus[key] = [(path.parent / name).resolve() for name in corpus[key]]
         if size:
             corpus["files"] = [p.resolve() for p in part_of(corpus["files"], size, out / corpus["languages"])]
-    return corpora
+    return data
 
 
-def write_data(corpora: list[Corpus], path: Path) -> Path:
+def write_data(data: dict[str, Any], path: Path) -> Path:
     """Write a file for `regard train --data`; return its path."""
     relative = [
-        {key: [os.path.relpath(p, path.parent.resolve()) for p in c[key]] for key in ("files", "valid", "test")}
-        | {"languages": c["languages"]}
-        for c in corpora
+        corpus | {key: [os.path.relpath(p, path.parent.resolve()) for p in corpus[key]] for key in PATHS}
+        for corpus in data["corpora"]
     ]
-    path.write_text(yaml.safe_dump({"corpora": relative}))
+    path.write_text(yaml.safe_dump(data | {"corpora": relative}))
     return path
 
 
@@ -77,12 +80,11 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     bench = Bench(options, time.monotonic())
-    corpora = read_corpora(options.data, options.size, options.out)
+    data = read_data(options.data, options.size, options.out)
     common = options.out / "all"
-    data = write_data(corpora, options.out / "data.yaml")
-    train(bench, common, ["--data", data], options.all_minutes)
+    train(bench, common, ["--data", write_data(data, options.out / "data.yaml")], options.all_minutes)
     print(f"{'':>8}  {'validation':>18}  {'test':>18}\n{'':>8}  " + f"{'own':>8}  {'one':>8}  " * 2, flush=True)
-    for corpus in corpora:
+    for corpus in data["corpora"]:
         own, to = options.out / corpus["languages"], corpus["languages"].partition("-")[2]
         files = ["--languages", corpus["languages"], "--valid", *corpus["valid"]]
         train(bench, own / "model", [*corpus["files"], *files], options.minutes)

@@ -14,7 +14,7 @@ from regard.errors import UserError
 
 R = TypeVar("R")
 
-_MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_MAX = -1, -4  # options of mallopt
+_MALLOC_TRIM_THRESHOLD, _MALLOC_MMAP_THRESHOLD, _MALLOC_MMAP_MAX = -1, -3, -4  # options of mallopt
 
 _MESSAGES = (
     *("can't allocate memory", "not enough memory", "bad_alloc"),  # the host
@@ -78,8 +78,9 @@ def reuse_freed_memory(wanted: bool = True) -> Iterator[None]:
         library.mallopt(_MALLOC_TRIM_THRESHOLD, 2**31 - 1)
         yield
     finally:
-        library.mallopt(_MALLOC_MMAP_MAX, 65_536)  # the defaults
-        library.mallopt(_MALLOC_TRIM_THRESHOLD, 128 * 1024)
+        library.mallopt(_MALLOC_MMAP_MAX, 65_536)  # the default
+        library.mallopt(_MALLOC_MMAP_THRESHOLD, 32 * 2**20)  # where glibc's own thresholds, which are off from now on,
+        library.mallopt(_MALLOC_TRIM_THRESHOLD, 64 * 2**20)  # end up in a process with large tensors
         library.malloc_trim(0)
 
 

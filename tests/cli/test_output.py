@@ -197,9 +197,21 @@ def test_each_step_of_a_job_has_its_own_estimate(
     monkeypatch.setattr("regard.cli.output.time.monotonic", lambda: now)
     progress = ProgressLine("lines", log=True)
     for total in (2_000, 4_000, 4_000):  # 10 lines per second, and an hour in between
-        for n_done in (0, 1_000):
+        for n_done in (0, 1_000, total):
             progress("translated", n_done, total)
             now += 100
         now += 3_600
     lines = [line for line in capsys.readouterr().err.splitlines() if " 1,000 of" in line]
     assert [line.partition("lines, ")[2] for line in lines] == ["100 s left", "5 min left", "5 min left"]
+
+
+def test_the_estimate_goes_on_if_fewer_are_reported_done_than_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("regard.cli.output.time.monotonic", lambda: now)
+    progress = ProgressLine("lines", log=True)
+    for now, n_done in ((0, 0), (100, 1_000), (101, 400), (200, 2_000)):  # noqa: B007
+        progress("translated", n_done, 4_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("lines, ")[2] for line in lines if "left" in line] == ["5 min left", "3 min left"]

@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.pipelines.term_encoder import TermEncoder
 from regard.pipelines.translator import Translator
 from regard.search.decode import DecodeConfig
-from regard.search.protocols import Hypothesis
+from regard.search.protocols import Hypothesis, SearchStep
 from regard.text.seen_words import SeenWords
 from regard.text.tokenizer import Tokenizer, TokenizerConfig, TokenizerPair, train_tokenizer
 from regard.text.vocab import EOS
@@ -113,6 +113,43 @@ def test_texts_that_an_observer_stops_are_not_translated_again(monkeypatch: pyte
         ["the witch"], glossary=GLOSSARY, observer=lambda step: ((step.ids == EOS) & step.log_probs.isfinite()).any(1)
     )
     assert stopped.text and searches == [False]  # stopped when its first hypothesis was complete
+    assert [term.source for term in stopped.unmet_terms] == ["witch"]
+
+
+def test_an_observer_can_stop_texts_that_are_translated_again() -> None:
+    class Observer:
+        """Stops what is translated again at the first step"""
+
+        def __init__(self) -> None:
+            self.n_steps, self.n_again = 0, 0
+
+        def __call__(self, step: SearchStep) -> None:
+            self.n_steps += 1
+
+        def again(self, step: SearchStep) -> torch.Tensor:
+            self.n_again += 1
+            return torch.ones(len(step.sentences), dtype=torch.bool)
+
+    pipeline, observer = translator(train_tokenizer(TEXTS * 20, CONFIGS["bpe"])), Observer()
+    [plain] = pipeline.translate(["the witch"])
+    [stopped] = pipeline.translate(["the witch"], glossary=GLOSSARY, observer=observer)
+    assert observer.n_steps > 1 and observer.n_again == 1
+    assert stopped.text == plain.text and [term.source for term in stopped.unmet_terms] == ["witch"]
+
+
+def test_a_search_that_finds_no_more_terms_changes_nothing() -> None:
+    tokenizer, n_unmet = train_tokenizer(TEXTS * 20, CONFIGS["bpe"]), 0
+    for max_len in (3, 4):  # too short for most terms
+        pipeline = translator(tokenizer)
+        plain = pipeline.translate(SENTENCES, max_len=max_len)
+        for before, after in zip(plain, pipeline.translate(SENTENCES, max_len=max_len, glossary=GLOSSARY), strict=True):
+            counts = count_terms(GLOSSARY.find(before.source)).items()
+            missing, still = (
+                sum(max(0, n - term.count_in(each.text)) for term, n in counts) for each in (before, after)
+            )
+            assert still < missing or after.text == before.text
+            n_unmet += still == missing > 0
+    assert n_unmet > 0, "every search found a term"
 
 
 def test_texts_without_terms_are_translated_as_without_a_glossary() -> None:

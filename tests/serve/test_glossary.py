@@ -9,7 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import regard as library
+from regard.serve.batch_queue import QueuedJob
+from regard.serve.jobs import TranslationJob
 from regard.serve.limits import Limits
+from regard.serve.registry import Registry
 from tests.serve.conftest import make_client
 
 
@@ -37,6 +40,28 @@ def test_an_unmet_term_is_named(client: TestClient) -> None:
 def test_a_stream_has_the_terms(client: TestClient) -> None:
     events = client.post("/v1/translate", json=request("a b c", ("b", "h h"), stream=True)).text.strip().split("\n\n")
     assert "h h" in json.loads(events[-1].partition("data: ")[2])["text"]
+
+
+def test_the_search_for_terms_ends_when_the_request_is_cancelled(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [served] = Registry.open([models["toy"]], "cpu").of_kind(library.Translator)
+    glossary = library.Glossary.of({"b": "h h"})
+    queued = [
+        QueuedJob(TranslationJob(served, "a b c", served.pipeline.decode_config, glossary=glossary)) for _ in range(2)
+    ]
+    n_searches, decode_all = 0, library.Translator._decode_all
+
+    def decode_and_cancel(self: library.Translator, *arguments: Any) -> Any:
+        nonlocal n_searches
+        n_searches += 1
+        decoded = decode_all(self, *arguments)
+        queued[0].abandoned.set()  # by a client that goes away after the first search
+        return decoded
+
+    monkeypatch.setattr(library.Translator, "_decode_all", decode_and_cancel)
+    cancelled, other = queued[0].job.run(queued)
+    assert n_searches == 2 and cancelled is None and "h h" in other.text
 
 
 def test_requests_at_the_same_time_keep_their_own_glossaries(client: TestClient) -> None:

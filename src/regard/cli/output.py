@@ -165,8 +165,11 @@ class ProgressLine:
         if not self._visible:
             return
         now = time.monotonic()
-        if (self._estimate.activity, self._estimate.total) != (activity, total) or n_done < self._n_done:
+        begins = (self._estimate.activity, self._estimate.total) != (activity, total) or self._n_done == total
+        if begins:
             self._estimate = _Estimate(activity, total, n_done, now)
+        elif total:  # several workers may report less than before
+            n_done = max(n_done, self._n_done)
         self._n_done = n_done
         if now - self._shown >= self._between:
             self._shown = now

@@ -51,24 +51,58 @@ class GlossaryTerm:
             raise UserError(f"'{target}' has an empty target; separate targets by ' {_ALTERNATIVES} '")
         return cls(source, targets)
 
-    def count_in(self, text: str, is_cased: bool = False) -> int:
+    def count_in(self, text: "str | Words", is_cased: bool = False) -> int:
         """Return how often a text has one of the targets, as whole words.
 
         If `is_cased`, they must be written as in the glossary, except that the first word may have a capital.
         """
-        split = _words if is_cased else _folded
-        forms = sorted((split(_nfc(target)) for target in self.targets), key=len)  # what ends first leaves most room
-        first_forms = [split(_nfc(capitalise(target))) for target in self.targets]
-        words, n, start = split(_nfc(text)), 0, 0
-        first = next((i for i, word in enumerate(words) if has_letter(word)), 0)
+        found = Words.of(text) if isinstance(text, str) else text
+        words, forms = found.spelling(is_cased), [target.spelling(is_cased) for target in self._target_words]
+        first_forms = [target.spelling(is_cased) for target in self._capitalised_targets]
+        ends = {found.first + len(form) for form in first_forms if found.starts_with(form, is_cased)}
+        n, start = 0, 0
         for end in range(1, len(words) + 1):
-            part = words[start:end]
-            if any(part[-len(form) :] == form for form in forms) or (start == 0 and words[first:end] in first_forms):
+            is_form = any(end - len(form) >= start and words[end - len(form) : end] == form for form in forms)
+            if is_form or (start == 0 and end in ends):
                 n, start = n + 1, end
         return n
 
+    @cached_property
+    def _target_words(self) -> "list[Words]":
+        return [Words.of(target) for target in self.targets]
+
+    @cached_property
+    def _capitalised_targets(self) -> "list[Words]":
+        """With a capital, as at the beginning of a text"""
+        return [Words.of(capitalise(target)) for target in self.targets]
+
     def __str__(self) -> str:
         return f"{self.source} → {f' {_ALTERNATIVES} '.join(self.targets)}"
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a text"""
+
+    written: tuple[str, ...]
+    folded: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> "Words":
+        written = _words(_nfc(text))
+        return cls(written, tuple(map(fold_word, written)))
+
+    @cached_property
+    def first(self) -> int:
+        """The number of the first one that is not punctuation"""
+        return next((i for i, word in enumerate(self.written) if has_letter(word)), 0)
+
+    def spelling(self, is_cased: bool) -> tuple[str, ...]:
+        return self.written if is_cased else self.folded
+
+    def starts_with(self, form: tuple[str, ...], is_cased: bool) -> bool:
+        """Return whether the words, without punctuation in front of them, start with others."""
+        return self.spelling(is_cased)[self.first : self.first + len(form)] == form
 
 
 @dataclass(frozen=True)
@@ -185,7 +219,8 @@ def count_terms(matches: Sequence[TermMatch]) -> Counter[GlossaryTerm]:
 
 def unmet_terms(matches: Sequence[TermMatch], translation: str) -> tuple[GlossaryTerm, ...]:
     """Return the terms of a source whose targets its translation has less often than the source has them."""
-    return tuple(term for term, n in count_terms(matches).items() if term.count_in(translation) < n)
+    words = Words.of(translation)
+    return tuple(term for term, n in count_terms(matches).items() if term.count_in(words) < n)
 
 
 def write_terms(matches: Sequence[TermMatch], translation: str) -> str:

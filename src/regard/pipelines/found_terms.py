@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from regard.data.glossary import Glossary, GlossaryTerm, TermMatch, count_terms
+from regard.data.glossary import Glossary, GlossaryTerm, TermMatch, Words, count_terms
 from regard.text.fitted_text import FittedText
 from regard.text.term_annotation import AnnotatedSpan, annotate_fitted
 
@@ -17,28 +17,28 @@ class FoundTerms:
     """Whether the model writes capitals; one that does not generates terms in lower case"""
 
     @classmethod
-    def find(
-        cls, glossary: Glossary | None, fitted: Sequence[FittedText], is_cased: bool, without: Collection[int] = ()
-    ) -> "FoundTerms":
-        """Find the terms in texts as the model reads them; the texts `without` count as if they had none."""
-        texts = [None if i in without else fit.text for i, fit in enumerate(fitted)]
-        return cls([glossary.find(text) if glossary and text else [] for text in texts], is_cased)
+    def find(cls, glossary: Glossary | None, fitted: Sequence[FittedText], is_cased: bool) -> "FoundTerms":
+        """Find the terms in texts as the model reads them."""
+        return cls([glossary.find(fit.text) if glossary else [] for fit in fitted], is_cased)
+
+    def without(self, rows: Collection[int]) -> "FoundTerms":
+        """Return the terms as if some texts had none."""
+        return FoundTerms([[] if i in rows else row for i, row in enumerate(self.rows)], self.is_cased)
 
     def n_missing(self, row: int, translation: str) -> tuple[int, int]:
         """Return how many occurrences of terms a translation lacks, in any case and written as in the glossary."""
-        counts = count_terms(self.rows[row]).items()
+        counts, words = count_terms(self.rows[row]).items(), Words.of(translation)
         any_case, as_written = (
-            sum(max(0, n - term.count_in(translation, is_cased)) for term, n in counts)
-            for is_cased in (False, self.is_cased)
+            sum(max(0, n - term.count_in(words, is_cased)) for term, n in counts) for is_cased in (False, self.is_cased)
         )
         return any_case, as_written
 
     def annotate(self, row: int, fitted: FittedText, translation: str) -> FittedText:
         """Return a text with a target after each term: the one that a translation has, or else the preferred one."""
-        spans = []
+        spans, words = [], Words.of(translation)
         for match in self.rows[row]:
             forms = [GlossaryTerm(match.term.source, (target,)) for target in match.term.targets]
-            used = next((form for form in forms if form.count_in(translation, self.is_cased)), forms[0])
+            used = next((form for form in forms if form.count_in(words, self.is_cased)), forms[0])
             target = used.targets[0] if self.is_cased else used.targets[0].lower()
             spans.append(AnnotatedSpan(match.start, match.end, target))
         return annotate_fitted(fitted, spans)

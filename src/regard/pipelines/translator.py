@@ -44,6 +44,8 @@ _MIN_TERM_BEAM = 10  # hypotheses with different numbers of missing terms share 
 
 _Decode = Callable[..., dict[int, list[Hypothesis]]]
 """`Translator._decode_texts` of some texts"""
+_Missing = list[tuple[int, int]]
+"""What each hypothesis of a text lacks of its terms: see `FoundTerms.n_missing`"""
 
 
 class Translator(SourceDecoder):
@@ -114,8 +116,9 @@ class Translator(SourceDecoder):
         With `split`, texts of several sentences or lines are translated sentence by sentence; spaces and line breaks
         between them are kept (see `Translation.merge`). With several hypotheses or prefixes, texts stay whole.
 
-        A translation that lacks terms of the `glossary` is made again (see `_add_terms`), unless `observer`, which sees
-        the first one only, has stopped it. The default mode is "soft" for models that read terms, "hard" for others.
+        A translation that lacks terms of the `glossary` is made again (see `_add_terms`), unless `observer` has stopped
+        it; it sees the first one only, and its attribute `again` the others. The default mode is "soft" for models that
+        read terms, "hard" for others.
         """
         texts = check_texts(texts, "translate")
         config = TranslationConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
@@ -137,8 +140,10 @@ class Translator(SourceDecoder):
         decode = partial(self._decode_texts, [fit.text for fit in fitted], config, forced)
         recorder = observer if observer is None else StopRecorder(observer)
         plain = DecodedTexts(fitted, sources, decode(sources, recorder))
-        terms = FoundTerms.find(glossary, fitted, self._is_cased, without=recorder.stopped if recorder else ())
-        read = self._add_terms(plain, terms, decode, limit, must_occur)
+        terms = FoundTerms.find(glossary, fitted, self._is_cased)
+        wanted = terms.without(recorder.stopped) if recorder else terms
+        again = partial(decode, observer=recorder and recorder.again)
+        read = self._add_terms(plain, wanted, again, limit, must_occur)
         return [
             self._translation(text, fit, source, read.hypotheses[i], terms.rows[i], attention)
             if i in read.hypotheses
@@ -223,15 +228,20 @@ class Translator(SourceDecoder):
         if self.reads_terms:
             lacking = {i: row[:1] for i, row in self._n_missing(decoded, terms).items() if any(map(any, row[:1]))}
             again = self._decode_annotated(decoded, terms, lacking, decode, limit)
-            still = {i: row[:1] for i, row in self._n_missing(again, terms).items()}
-            decoded = decoded.replace_rows({i for i in still if still[i] < lacking[i]}, again)
+            decoded = decoded.replace_rows(self._better_rows(lacking, again, terms), again)
         if must_occur:
-            rows = {i for i, row in self._n_missing(decoded, terms).items() if any(map(any, row))}
-            required = self._encode_terms([row if i in rows else () for i, row in enumerate(terms.rows)])
+            lacking = {i: row for i, row in self._n_missing(decoded, terms).items() if any(map(any, row))}
+            required = self._encode_terms([row if i in lacking else () for i, row in enumerate(terms.rows)])
             sources = [source if row else () for source, row in zip(decoded.sources, required.rows, strict=True)]
-            hypotheses = decode(sources, required=required) if rows else {}
-            decoded = decoded.replace_rows(hypotheses, DecodedTexts(decoded.fitted, decoded.sources, hypotheses))
+            hypotheses = decode(sources, required=required) if lacking else {}
+            again = DecodedTexts(decoded.fitted, decoded.sources, hypotheses)
+            decoded = decoded.replace_rows(self._better_rows(lacking, again, terms), again)
         return decoded
+
+    def _better_rows(self, lacking: Mapping[int, _Missing], again: DecodedTexts, terms: FoundTerms) -> set[int]:
+        """Return the texts whose new hypotheses lack less, the best ones compared first."""
+        missing = self._n_missing(again, terms)
+        return {i for i, before in lacking.items() if (row := missing.get(i)) and row[: len(before)] < before}
 
     def _decode_annotated(
         self, decoded: DecodedTexts, terms: FoundTerms, rows: Collection[int], decode: _Decode, limit: LengthLimit
@@ -244,7 +254,7 @@ class Translator(SourceDecoder):
         sources, _ = limit.encode(texts, self.src_tokenizer)
         return DecodedTexts(fitted, sources, decode(sources) if rows else {})
 
-    def _n_missing(self, decoded: DecodedTexts, terms: FoundTerms) -> dict[int, list[tuple[int, int]]]:
+    def _n_missing(self, decoded: DecodedTexts, terms: FoundTerms) -> dict[int, _Missing]:
         """Return what each hypothesis of texts with terms lacks of them, that of the best one first."""
         return {
             i: [terms.n_missing(i, self.decode_target(hypothesis.ids)) for hypothesis in row]

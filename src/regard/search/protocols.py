@@ -102,7 +102,8 @@ class StepObserver(Protocol):
     """Called at every step of a search; can end the search of some sentences.
 
     An observer with an attribute `interval` may be called less often, but at least once in so many steps. One whose
-    attribute `is_optional` is true need not be called at all.
+    attribute `is_optional` is true need not be called at all. If it has an attribute `again`, that is the observer of
+    texts that are decoded again.
     """
 
     def __call__(self, step: SearchStep) -> Tensor | None:
@@ -140,6 +141,10 @@ class StopRecorder:
     @property
     def is_optional(self) -> bool:
         return is_optional(self.observer)
+
+    @property
+    def again(self) -> StepObserver | None:
+        return getattr(self.observer, "again", None)
 
     def __call__(self, step: SearchStep) -> Tensor | None:
         stop = self.observer(step)

@@ -131,6 +131,25 @@ class TranslationJob(SentencesJob[Translation]):
         return translation
 
 
+class CancelObserver:
+    """Stops the search for texts that are cancelled."""
+
+    interval = _CANCEL_INTERVAL
+    is_optional = True
+
+    def __init__(self, batch: Sequence[QueuedJob], jobs: Sequence[int], stopped: set[int]) -> None:
+        self.batch, self.jobs = batch, jobs
+        """The jobs, and the number of the job of each sentence"""
+        self.stopped = stopped
+        """Numbers of the jobs that were cancelled"""
+
+    def __call__(self, step: SearchStep) -> Tensor | None:
+        jobs = [self.jobs[sentence] for sentence in step.sentences.tolist()]
+        cancelled = {i for i in jobs if self.batch[i].is_cancelled()}
+        self.stopped |= cancelled
+        return torch.tensor([i in cancelled for i in jobs], device=step.ids.device) if cancelled else None
+
+
 class BatchObserver:
     """Reports the best translation of each text so far, and stops the search for texts that are cancelled."""
 
@@ -144,6 +163,8 @@ class BatchObserver:
         """The job of each sentence, and its number there"""
         self.stopped: set[int] = set()
         """Numbers of jobs"""
+        self.again = CancelObserver(batch, [i for i, _ in self.places], self.stopped)
+        """Of translations that lack terms of a glossary and are made again"""
         self.trees = {row: SearchTree(beam, alpha=0.0) for row, (i, _) in enumerate(self.places) if batch[i].job.report}
         self.interval = 1 if self.trees else _CANCEL_INTERVAL
         self.is_optional = not self.trees
@@ -157,11 +178,8 @@ class BatchObserver:
                 if tree.best:
                     i, n = self.places[sentence]
                     self.batch[i].job.progress.outputs[n] = self.tokenizer.decode(tree.best)
-        jobs = [self.places[sentence][0] for sentence in sentences]
-        for i in sorted(set(jobs)):
+        for i in sorted({self.places[sentence][0] for sentence in sentences}):
             job = self.batch[i].job
             if job.report and (text := job.progress.report()):
                 job.report(text)
-        cancelled = {i for i in jobs if self.batch[i].is_cancelled()}
-        self.stopped |= cancelled
-        return torch.tensor([i in cancelled for i in jobs], device=step.ids.device) if cancelled else None
+        return self.again(step)
