@@ -30,11 +30,12 @@ COMMON = (
     *("train.save_every=3", "train.average=last", "train.average_k=3", "train.patience=0"),
     *("valid.every=8", "valid.sentences=4", "batch.tokens=256"),
 )
+_TRANSFORMER = ("tiny", "tokenizer.vocab_size=300", "model.d_model=16", "model.d_ff=32", "model.n_layers=1")
 RECIPES = {
     # BPE-dropout, dropout and a moving average: a resumed run must repeat or restore each of them.
     "transformer": (
-        *("tiny", "tokenizer.vocab_size=300", "tokenizer.dropout=0.1", "model.dropout=0.1", "train.ema=0.9"),
-        *("model.d_model=16", "model.d_ff=32", "model.n_layers=1"),
+        *_TRANSFORMER,
+        *("tokenizer.dropout=0.1", "model.dropout=0.1", "train.ema=0.9"),
     ),
     # Two tokenizers, and several batches per update.
     "rnn": (
@@ -46,8 +47,29 @@ RECIPES = {
         *("gpt-cpu", "model.decoder.d_model=16", "model.decoder.d_ff=32", "model.decoder.n_layers=1"),
         "model.decoder.dropout=0.1",
     ),
+    # Several language pairs in two stages, with changed texts: epochs and batches of a resumed run are planned again.
+    "mixture": (*_TRANSFORMER, "tokenizer.vocab_size=400", "model.dropout=0.1"),
+    # The parent's weights and words come from the run's own folder, and the adapters are saved beside the model.
+    "lora": (*_TRANSFORMER, "model.dropout=0.1", "train.lora.rank=2"),
+    # Other pairs have annotated terms in each epoch.
+    "terms": (*_TRANSFORMER, "tokenizer.vocab_size=400", "glossary.share=0.5", "glossary.other_targets=0.3"),
 }
 """Named recipe and options of the runs, each of which takes one to two seconds"""
+
+MIXTURE = """
+corpora:
+  - {name: own, files: [few.en, few.fr], languages: en-fr, valid: [valid.en, valid.fr]}
+  - {name: more, files: [train.en, train.fr], languages: en-fr, tag: "<bt>"}
+  - {name: back, files: [few.fr, few.en], languages: fr-en, valid: [valid.fr, valid.en]}
+stages: [first, second]
+first: [own 2, back 1, until own 1]
+second: [own 1, more 1, back 1, until more inf]
+modifiers:
+  - UpperCase: 0.1
+  - RemoveEndPunct: 0.1
+  - Typos: 0.2
+"""
+"""The file of corpora of the recipe `mixture`"""
 
 TEXTS = ("the green witch arrived", "my dog sees the old houses", "a child sleeps")
 RUN_FILES = re.compile(r"checkpoints|config\.yaml|metrics\.jsonl|curves\..*|complete|ballast|.*lock.*|\..*")
@@ -65,18 +87,31 @@ class Training:
 
     def arguments(self, out: Path, resume: bool = False) -> list[object]:
         name, *options = RECIPES[self.recipe]
-        sides = ("en",) if self.recipe == "language-model" else ("en", "fr")
-        train, valid = ([self.data / f"{split}.{side}" for side in sides] for split in ("train", "valid"))
         settings = (*COMMON, *options, f"train.seed={self.seed}", *self.settings)
         chosen = [word for setting in settings for word in ("--set", setting)]
-        return ["train", *train, "--valid", *valid, "--out", out, "--recipe", name, *chosen] + ["--resume"] * resume
+        return ["train", *self._inputs(), "--out", out, "--recipe", name, *chosen] + ["--resume"] * resume
+
+    @property
+    def parent(self) -> Path | None:
+        """The model that training starts from"""
+        return self.data / "parent" if self.recipe == "lora" else None
+
+    def _inputs(self) -> list[object]:
+        if self.recipe == "mixture":
+            return ["--data", self.data / "mixture.yaml"]
+        sides = ("en",) if self.recipe == "language-model" else ("en", "fr")
+        train, valid = ([self.data / f"{split}.{side}" for side in sides] for split in ("train", "valid"))
+        init = ["--init", self.parent] if self.parent else []
+        links = ["--alignments", self.data / "train.links"] if self.recipe == "terms" else []
+        return [*train, "--valid", *valid, *init, *links]
 
     def use(self, out: Path, cache: Path) -> Done:
         """Run the command that uses the model; its output depends on all weights."""
         if self.recipe == "language-model":
             options = ("--max-new-tokens", 20, "--beam", 3, "--n-best", 3)
             return run("generate", out, "--prompt", "the ", *options, cache=cache)
-        return run("translate", out, "--json", *(word for text in TEXTS for word in ("--text", text)), cache=cache)
+        to = ("--to", "fr") if self.recipe == "mixture" else ()
+        return run("translate", out, "--json", *to, *(word for text in TEXTS for word in ("--text", text)), cache=cache)
 
 
 @dataclass(frozen=True)
@@ -116,6 +151,8 @@ def make_reference(training: Training, folder: Path) -> Reference:
     """Train without a disturbance."""
     folder.mkdir(parents=True)
     out, cache = folder / "out", folder / "cache"
+    if training.parent and not training.parent.exists():
+        run(*Training("transformer", training.data).arguments(training.parent), cache=cache)
     done = run(*training.arguments(out), cache=cache)
     used = training.use(out, cache)
     if done.code or used.code:
@@ -144,6 +181,10 @@ def write_data(folder: Path, seed: int = 1) -> Path:
     for split, pairs in generate_corpus(400, 30, 1, seed=seed).items():
         for side, lines in (("en", [pair.src for pair in pairs]), ("fr", [pair.tgt for pair in pairs])):
             (folder / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            if split == "train":
+                (folder / f"few.{side}").write_text("".join(f"{line}\n" for line in lines[::5]), encoding="utf-8")
+    (folder / "train.links").write_text("0-0 1-1 2-2\n" * 400)
+    (folder / "mixture.yaml").write_text(MIXTURE)
     return folder
 
 
