@@ -51,12 +51,12 @@ class GlossaryTerm:
             raise UserError(f"'{target}' has an empty target; separate targets by ' {_ALTERNATIVES} '")
         return cls(source, targets)
 
-    def count_in(self, text: "str | Words", is_cased: bool = False) -> int:
+    def count_in(self, text: "str | TextWords", is_cased: bool = False) -> int:
         """Return how often a text has one of the targets, as whole words.
 
         If `is_cased`, they must be written as in the glossary, except that the first word may have a capital.
         """
-        found = Words.of(text) if isinstance(text, str) else text
+        found = TextWords.of(text) if isinstance(text, str) else text
         words, forms = found.spelling(is_cased), [target.spelling(is_cased) for target in self._target_words]
         first_forms = [target.spelling(is_cased) for target in self._capitalised_targets]
         ends = {found.first + len(form) for form in first_forms if found.starts_with(form, is_cased)}
@@ -68,27 +68,27 @@ class GlossaryTerm:
         return n
 
     @cached_property
-    def _target_words(self) -> "list[Words]":
-        return [Words.of(target) for target in self.targets]
+    def _target_words(self) -> "list[TextWords]":
+        return [TextWords.of(target) for target in self.targets]
 
     @cached_property
-    def _capitalised_targets(self) -> "list[Words]":
+    def _capitalised_targets(self) -> "list[TextWords]":
         """With a capital, as at the beginning of a text"""
-        return [Words.of(capitalise(target)) for target in self.targets]
+        return [TextWords.of(capitalise(target)) for target in self.targets]
 
     def __str__(self) -> str:
         return f"{self.source} → {f' {_ALTERNATIVES} '.join(self.targets)}"
 
 
 @dataclass(frozen=True)
-class Words:
+class TextWords:
     """The words of a text"""
 
     written: tuple[str, ...]
     folded: tuple[str, ...]
 
     @classmethod
-    def of(cls, text: str) -> "Words":
+    def of(cls, text: str) -> "TextWords":
         written = _words(_nfc(text))
         return cls(written, tuple(map(fold_word, written)))
 
@@ -219,7 +219,7 @@ def count_terms(matches: Sequence[TermMatch]) -> Counter[GlossaryTerm]:
 
 def unmet_terms(matches: Sequence[TermMatch], translation: str) -> tuple[GlossaryTerm, ...]:
     """Return the terms of a source whose targets its translation has less often than the source has them."""
-    words = Words.of(translation)
+    words = TextWords.of(translation)
     return tuple(term for term, n in count_terms(matches).items() if term.count_in(words) < n)
 
 

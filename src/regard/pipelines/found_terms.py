@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from regard.data.glossary import Glossary, GlossaryTerm, TermMatch, Words, count_terms
+from regard.data.glossary import Glossary, GlossaryTerm, TermMatch, TextWords, count_terms
 from regard.text.fitted_text import FittedText
 from regard.text.term_annotation import AnnotatedSpan, annotate_fitted
 
@@ -27,7 +27,7 @@ class FoundTerms:
 
     def n_missing(self, row: int, translation: str) -> tuple[int, int]:
         """Return how many occurrences of terms a translation lacks, in any case and written as in the glossary."""
-        counts, words = count_terms(self.rows[row]).items(), Words.of(translation)
+        counts, words = count_terms(self.rows[row]).items(), TextWords.of(translation)
         any_case, as_written = (
             sum(max(0, n - term.count_in(words, is_cased)) for term, n in counts) for is_cased in (False, self.is_cased)
         )
@@ -35,7 +35,7 @@ class FoundTerms:
 
     def annotate(self, row: int, fitted: FittedText, translation: str) -> FittedText:
         """Return a text with a target after each term: the one that a translation has, or else the preferred one."""
-        spans, words = [], Words.of(translation)
+        spans, words = [], TextWords.of(translation)
         for match in self.rows[row]:
             forms = [GlossaryTerm(match.term.source, (target,)) for target in match.term.targets]
             used = next((form for form in forms if form.count_in(words, self.is_cased)), forms[0])

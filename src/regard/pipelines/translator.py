@@ -1,6 +1,6 @@
 """Translator: texts in, translations out."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
@@ -14,10 +14,10 @@ from regard.models import GenerativeModel
 from regard.models.decoder_only import DecoderOnly
 from regard.pipelines.arguments import check_iterable, check_texts
 from regard.pipelines.base import AttentionSite, as_text, check_hypotheses
-from regard.pipelines.decoded_texts import DecodedTexts
 from regard.pipelines.encoded_input import EncodedInput, Input
 from regard.pipelines.engine import Engine
 from regard.pipelines.found_terms import FoundTerms
+from regard.pipelines.glossary_decoder import GlossaryDecoder, Search
 from regard.pipelines.length_limit import LengthLimit, TooLongError
 from regard.pipelines.mbr import choose_by_mbr
 from regard.pipelines.reranker import Reranker
@@ -27,7 +27,7 @@ from regard.pipelines.translation import Candidate, Translation
 from regard.pipelines.translation_config import TranslationConfig
 from regard.search.decode import DecodeConfig, check_term_search
 from regard.search.ensemble import Ensemble
-from regard.search.protocols import Hypothesis, StepObserver, StopRecorder
+from regard.search.protocols import Hypothesis, StepObserver
 from regard.search.required_terms import TermSearch
 from regard.text.direction import Directions
 from regard.text.fitted_text import FittedText
@@ -41,11 +41,6 @@ from regard.text.vocab import EOS
 _STREAM_LINES = 1024
 _GPU_STREAM_LINES = 16_384
 _MIN_TERM_BEAM = 10  # hypotheses with different numbers of missing terms share the beam
-
-_Decode = Callable[..., dict[int, list[Hypothesis]]]
-"""`Translator._decode_texts` of some texts"""
-_Missing = list[tuple[int, int]]
-"""What each hypothesis of a text lacks of its terms: see `FoundTerms.n_missing`"""
 
 
 class Translator(SourceDecoder):
@@ -116,9 +111,8 @@ class Translator(SourceDecoder):
         With `split`, texts of several sentences or lines are translated sentence by sentence; spaces and line breaks
         between them are kept (see `Translation.merge`). With several hypotheses or prefixes, texts stay whole.
 
-        A translation that lacks terms of the `glossary` is made again (see `_add_terms`), unless `observer` has stopped
-        it; it sees the first one only, and its attribute `again` the others. The default mode is "soft" for models that
-        read terms, "hard" for others.
+        A translation that lacks terms of the `glossary` is made again (see `GlossaryDecoder`). The default mode is
+        "soft" for models that read terms, "hard" for others.
         """
         texts = check_texts(texts, "translate")
         config = TranslationConfig.parse({**self.decode_config.model_dump(), **options}, where="translate")
@@ -137,13 +131,9 @@ class Translator(SourceDecoder):
             index, problem = next(iter(too_long.items()))
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
-        decode = partial(self._decode_texts, [fit.text for fit in fitted], config, forced)
-        recorder = observer if observer is None else StopRecorder(observer)
-        plain = DecodedTexts(fitted, sources, decode(sources, recorder))
         terms = FoundTerms.find(glossary, fitted, self._is_cased)
-        wanted = terms.without(recorder.stopped) if recorder else terms
-        again = partial(decode, observer=recorder and recorder.again)
-        read = self._add_terms(plain, wanted, again, limit, must_occur)
+        search = partial(self._decode_texts, [fit.text for fit in fitted], config, forced)
+        read = self._glossary_decoder(search, limit, must_occur).decode(fitted, sources, terms, observer)
         return [
             self._translation(text, fit, source, read.hypotheses[i], terms.rows[i], attention)
             if i in read.hypotheses
@@ -197,8 +187,8 @@ class Translator(SourceDecoder):
         config: TranslationConfig,
         forced: Sequence[Sequence[int]] | None,
         sources: Sequence[Sequence[int]],
-        observer: StepObserver | None = None,
-        required: TermSearch | None = None,
+        observer: StepObserver | None,
+        required: TermSearch | None,
     ) -> dict[int, list[Hypothesis]]:
         """Decode the sources of texts, and choose from the candidates; with a wide beam if terms are required."""
         wanted = config.of_candidates(bool(self.reranker))
@@ -217,50 +207,14 @@ class Translator(SourceDecoder):
             check_term_search(config.of_candidates(bool(self.reranker)))
         return is_hard
 
-    def _add_terms(
-        self, decoded: DecodedTexts, terms: FoundTerms, decode: _Decode, limit: LengthLimit, must_occur: bool
-    ) -> DecodedTexts:
-        """Decode texts again whose translations lack terms: annotated, and then by a search for the terms.
-
-        Annotated if the model was trained to read terms and the best hypothesis lacks any; what then lacks fewer is
-        kept. With `must_occur`, those are searched for of which any hypothesis still lacks a term.
-        """
-        if self.reads_terms:
-            lacking = {i: row[:1] for i, row in self._n_missing(decoded, terms).items() if any(map(any, row[:1]))}
-            again = self._decode_annotated(decoded, terms, lacking, decode, limit)
-            decoded = decoded.replace_rows(self._better_rows(lacking, again, terms), again)
-        if must_occur:
-            lacking = {i: row for i, row in self._n_missing(decoded, terms).items() if any(map(any, row))}
-            required = self._encode_terms([row if i in lacking else () for i, row in enumerate(terms.rows)])
-            sources = [source if row else () for source, row in zip(decoded.sources, required.rows, strict=True)]
-            hypotheses = decode(sources, required=required) if lacking else {}
-            again = DecodedTexts(decoded.fitted, decoded.sources, hypotheses)
-            decoded = decoded.replace_rows(self._better_rows(lacking, again, terms), again)
-        return decoded
-
-    def _better_rows(self, lacking: Mapping[int, _Missing], again: DecodedTexts, terms: FoundTerms) -> set[int]:
-        """Return the texts whose new hypotheses lack less, the best ones compared first."""
-        missing = self._n_missing(again, terms)
-        return {i for i, before in lacking.items() if (row := missing.get(i)) and row[: len(before)] < before}
-
-    def _decode_annotated(
-        self, decoded: DecodedTexts, terms: FoundTerms, rows: Collection[int], decode: _Decode, limit: LengthLimit
-    ) -> DecodedTexts:
-        """Decode some of the texts again, with their terms annotated; those that become too long have no result."""
-        fitted = list(decoded.fitted)
-        for i in rows:
-            fitted[i] = terms.annotate(i, fitted[i], self.decode_target(decoded.hypotheses[i][0].ids))
-        texts = [fit.tagged_text if i in rows else "" for i, fit in enumerate(fitted)]
-        sources, _ = limit.encode(texts, self.src_tokenizer)
-        return DecodedTexts(fitted, sources, decode(sources) if rows else {})
-
-    def _n_missing(self, decoded: DecodedTexts, terms: FoundTerms) -> dict[int, _Missing]:
-        """Return what each hypothesis of texts with terms lacks of them, that of the best one first."""
-        return {
-            i: [terms.n_missing(i, self.decode_target(hypothesis.ids)) for hypothesis in row]
-            for i, row in decoded.hypotheses.items()
-            if terms.rows[i]
-        }
+    def _glossary_decoder(self, search: Search, limit: LengthLimit, must_occur: bool) -> GlossaryDecoder:
+        return GlossaryDecoder(
+            search,
+            lambda texts: limit.encode(texts, self.src_tokenizer)[0],
+            self.decode_target,
+            self.reads_terms,
+            self._encode_terms if must_occur else None,
+        )
 
     @cached_property
     def _encode_terms(self) -> TermEncoder:
