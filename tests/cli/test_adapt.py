@@ -21,6 +21,7 @@ def test_an_adapter_is_trained_and_merged(toy_run: Path, tmp_path: Path, error_l
     translated = [regard("translate", folder, "--text", "a b c").stdout for folder in (out, tmp_path / "merged")]
     assert translated[0] == translated[1]
     assert regard("verify", tmp_path / "merged").returncode == 0
+    keep = "train.init_tokenizer=keep"
     for arguments, message in (
         (["adapt", toy_run, out, "--out", out], "exists already"),
         (["adapt", toy_run, tmp_path, "--out", tmp_path / "x"], "no adapter found"),
@@ -30,6 +31,7 @@ def test_an_adapter_is_trained_and_merged(toy_run: Path, tmp_path: Path, error_l
         ([*command, "--out", tmp_path / "x", "--set", "model.d_model=64"], "model.d_model is 64, but 32"),
         ([*command, "--out", tmp_path / "x", "--set", "train.freeze=[embedings]"], "did you mean embeddings"),
         ([*command[:-2], "--out", tmp_path / "x", "--new-tokenizer"], "give --init"),
+        ([*command, "--out", tmp_path / "x", "--new-tokenizer", "--set", keep], "leave one of them out"),
         ([*command[:-2], "--out", tmp_path / "x", "--set", "train.lora.rank=2"], "give --init"),
         ([*command[:-2], "--out", tmp_path / "x", "--init", tmp_path / "none"], "no model found"),
     ):

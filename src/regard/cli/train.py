@@ -93,13 +93,17 @@ def train(
 
     if (data is None) == (not files):
         raise UserError("name either the training files or, with --data, a YAML file of several corpora")
-    settings = [*(set_ or ()), *([f"train.init={json.dumps(str(init))}"] if init else [])]
-    settings += ["train.init_tokenizer=new"] if new_tokenizer else []
+    settings = ["train.init_tokenizer=new"] if new_tokenizer else []
+    settings += [*(set_ or ()), *([f"train.init={json.dumps(str(init))}"] if init else [])]
     if minutes is not None and recipe != AUTO:
         raise UserError(f"--minutes is for the recipe {AUTO}; with {recipe}, use --set train.seconds={60 * minutes:g}")
     auto = AutoRecipe(config, settings, minutes) if recipe == AUTO else None
+    options = auto.load() if auto else load_recipe(recipe, config, settings)
+    if new_tokenizer and options.train.init_tokenizer != "new":
+        choice = f"train.init_tokenizer={options.train.init_tokenizer}"
+        raise UserError(f"--new-tokenizer and {choice} contradict each other; leave one of them out")
     run = Run(
-        recipe=auto.load() if auto else load_recipe(recipe, config, settings),
+        recipe=options,
         auto=auto,
         train=tuple(files or ()),
         mixture=read_mixture(data) if data else None,
