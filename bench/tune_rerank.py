@@ -50,7 +50,9 @@ def main() -> None:
     options = {"beam": args.beam, "n_best": args.beam}
     translations = list(translator.stream(valid.sources, skip_long=True, as_written=True, **options))
     texts = [[candidate.text for candidate in translation.hypotheses] for translation in translations]
-    scores = reranker.reverse_scores(valid.sources, texts)
+    tags = {i: translator.directions.read_tag(source)[0] for i, source in enumerate(valid.sources)}
+    languages = reranker.languages(translator.directions, tags)
+    scores = reranker.reverse_scores(valid.sources, texts, list(languages.values()))
 
     def best_texts(weight: float, length: float) -> list[str]:
         alpha = translator.decode_config.length_penalty

@@ -10,8 +10,11 @@ from regard.alignment.transfer import MarkupTransfer
 from regard.bundle import Bundle
 from regard.errors import UserError
 from regard.pipelines.load import pipeline_from_bundle
+from regard.pipelines.reranker import Reranker
 from regard.pipelines.translation import Translation
 from regard.pipelines.translator import Translator
+from regard.search.length_penalty import normalise_score
+from regard.text.direction import Directions
 from regard.text.words import word_indices
 from tests.pipelines.examples import TEXT, multilingual_bundle
 
@@ -143,3 +146,50 @@ def test_a_bilingual_model_needs_no_target(bilingual: Translator) -> None:
     assert list(map(plain, bilingual.translate(SENTENCES, to=["", "fra", "fr", "fr", ""]))) == expected
     with pytest.raises(UserError, match="translates to fr"):
         bilingual.translate([TEXT], to="de")
+
+
+def test_empty_lines_need_no_language_of_their_own(translator: Translator) -> None:
+    lines = ["the <b>green</b> witch", "", "<br/>"]
+    translations = list(MarkupTransfer(markup=True).translate(translator, lines, to="de"))
+    assert [t.source for t in translations] == lines and [t.text for t in translations[1:]] == lines[1:]
+    assert not translator.split("").sentences
+    with pytest.raises(UserError, match="the target language is missing"):
+        translator.translate(["", TEXT])
+
+
+def test_a_reverse_model_is_asked_for_the_language_of_the_source(bundle: Bundle) -> None:
+    translator = load(bundle)
+    reverse = load(replace(bundle, directions=Directions.of([("de", "en"), ("de", "fr")]).all))
+    [before] = translator.translate([TEXT], to="de", beam=4, n_best=4, as_written=True)
+    translator.reranker = Reranker(reverse)
+    [after] = translator.translate([TEXT], to="de", beam=4, n_best=4, as_written=True, rerank_weight=1.0)
+    [(_, n_tokens)] = [score for score in reverse.score_pairs([before.text], [TEXT], "en") if score]
+    backward = {
+        h.text: normalise_score(reverse.score([h.text], [TEXT], "en")[0], n_tokens, 0.6) for h in before.hypotheses
+    }
+    expected = {h.text: h.score + backward[h.text] for h in before.hypotheses}
+    assert {h.text: h.score for h in after.hypotheses} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "to", "message"),
+    [
+        ([("fr", "en")], "de", "translates fr → en, not de → en"),
+        ([("de", "nl"), ("de", "fr")], "de", "not de → en"),
+        ([("fr", "en"), ("fr", "nl")], "fr", "the texts may be en, nl"),
+        ([("fr", "en")], "fr", "the texts may be en, nl"),
+    ],
+)
+def test_reverse_models_of_other_languages_are_refused(
+    bundle: Bundle, pairs: list[tuple[str, str]], to: str, message: str
+) -> None:
+    translator, directions = load(bundle), Directions.of(pairs)
+    translator.reranker = Reranker(load(replace(bundle, directions=directions.several, languages=pairs[0])))
+    with pytest.raises(UserError, match=message):
+        translator.translate([TEXT, ""], to=to, beam=2)
+
+
+def test_links_of_two_models_need_one_language_of_the_sources(translator: Translator, bilingual: Translator) -> None:
+    with pytest.raises(UserError, match="the texts may be en, nl"):
+        align_pairs(translator, [TEXT], [TEXT], bilingual, to="fr")
+    assert list(align_pairs(translator, [TEXT], [TEXT], bilingual, to="de"))

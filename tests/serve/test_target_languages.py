@@ -53,6 +53,15 @@ def test_languages_lists_every_target(client: TestClient) -> None:
     assert targets["en"] == ["de", "fr"] and targets["nl"] == ["fr"] and targets["src"] == ["tgt"]
 
 
+def test_empty_texts_are_answered(client: TestClient, expected: dict[str, str]) -> None:
+    texts = [PARAGRAPH, ""]
+    assert post(client, "/translate", q=texts, source="en", target="fr")["translatedText"] == [expected["fr"], ""]
+    assert post(client, "/v1/translate", model="many", text="", to="fr")["text"] == ""
+    assert post(client, "/v1/sentences", model="many", text="", to="fr")["sentences"] == []
+    completion = post(client, "/v1/completions", model="many:fr", prompt="")
+    assert completion["choices"][0]["text"] == ""
+
+
 def test_libretranslate_chooses_by_the_target(client: TestClient, expected: dict[str, str]) -> None:
     for to, text in expected.items():
         assert post(client, "/translate", q=PARAGRAPH, source="en", target=to)["translatedText"] == text

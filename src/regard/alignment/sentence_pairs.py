@@ -54,8 +54,12 @@ def align_pairs(
     links_per_pair = _links_per_pair(translator, sources, targets, on_too_long, to)
     if reverse is None:
         return links_per_pair
-    has_choice = len(reverse.directions.targets) > 1
-    back = translator.directions.find(to).source if has_choice else None
+    target = translator.directions.find(to).target
+    source, *others = [direction.source for direction in translator.directions if direction.target == target]
+    if others:
+        names = ", ".join((source, *others))
+        raise UserError(f"the texts may be {names}, so a model of the opposite direction cannot align them too")
+    back = source if len(reverse.directions.targets) > 1 else None
     reversed_links = _links_per_pair(reverse, targets, sources, on_too_long, back)
     return (intersect_links(links, other) for links, other in zip(links_per_pair, reversed_links, strict=True))
 

@@ -19,6 +19,7 @@ from regard.pipelines.generator import Generator
 from regard.pipelines.reranker import Reranker
 from regard.pipelines.translator import Translator
 from regard.search.ensemble import Ensemble
+from regard.text.language_codes import same_language
 from regard.text.tokenizer import TokenizerPair
 
 PipelineT = TypeVar("PipelineT", bound=Pipeline)
@@ -76,13 +77,12 @@ def _use_draft(translator: Translator, folder: Path, device: str | None) -> None
 
 def _use_reverse(translator: Translator, folder: Path, device: str | None) -> None:
     """Let a translator rank its translations by the model of a directory that translates in the other direction."""
-    reverse = load_translator(folder, device=device)
-    pairs, reversed_pairs = ([each.languages for each in model.directions] for model in (translator, reverse))
-    source, target = pairs[0]
-    if NO_LANGUAGES not in (*pairs, *reversed_pairs) and (target, source) not in reversed_pairs:
-        what = ", ".join("-".join(pair) for pair in reversed_pairs)
-        raise UserError(f"{folder}: translates {what}, not {target}-{source}; give a model of the other direction")
-    translator.reranker = Reranker(reverse, source if len(reverse.directions.targets) > 1 else None)
+    reranker = Reranker(load_translator(folder, device=device))
+    if not any(reranker.reverses(direction) for direction in translator.directions):
+        what = reranker.reverse.directions.title
+        other = " → ".join(reversed(translator.directions.first.languages))
+        raise UserError(f"{folder}: translates {what}, not {other}; give a model of the other direction")
+    translator.reranker = reranker
 
 
 def pipeline_from_bundle(
@@ -136,9 +136,21 @@ def _ensemble(folders: list[Path], bundles: list[Bundle], device: str | None) ->
             raise UserError(
                 f"{path}: its tokenizer differs from that of {folders[0]}; an ensemble needs one vocabulary"
             )
+        if not _share_target(bundle, first):
+            what, target = bundle.all_directions.title, first.all_directions.first.target
+            raise UserError(f"{path}: translates {what}; the first model of the ensemble translates to {target}")
         members.append(bundle.model.to(torch_device))
     reads_terms = all(bundle.reads_terms for bundle in bundles)
     return _translator(Ensemble(members), replace(first, reads_terms=reads_terms), torch_device)
+
+
+def _share_target(one: Bundle, other: Bundle) -> bool:
+    """Return whether two models have a target language in common, as far as their languages are known."""
+    return any(
+        NO_LANGUAGES in (left.languages, right.languages) or same_language(left.target, right.target)
+        for left in one.all_directions
+        for right in other.all_directions
+    )
 
 
 def _translator(model: GenerativeModel | Ensemble[GenerativeModel], bundle: Bundle, device: torch.device) -> Translator:

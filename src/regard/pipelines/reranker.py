@@ -4,9 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regard.bundle import NO_LANGUAGES
+from regard.errors import UserError
 from regard.pipelines.translation_config import TranslationConfig
 from regard.search.length_penalty import normalise_score
 from regard.search.protocols import Hypothesis
+from regard.text.direction import Direction, Directions
+from regard.text.language_codes import same_language
 
 if TYPE_CHECKING:
     from regard.pipelines.translator import Translator
@@ -40,31 +44,64 @@ class Reranker:
 
     reverse: "Translator"
     """Translates in the other direction"""
-    to: str | None = None
-    """The language of the sources, if the reverse model has several target languages"""
+
+    def reverses(self, direction: Direction) -> bool:
+        """Return whether the reverse model translates in the other direction, as far as the languages are known."""
+        return any(
+            NO_LANGUAGES in (direction.languages, other.languages)
+            or (same_language(direction.source, other.target) and same_language(direction.target, other.source))
+            for other in self.reverse.directions
+        )
+
+    def languages(self, directions: Directions, tags: Mapping[int, str]) -> dict[int, str | None]:
+        """Return the language of each text, given its tag, for the reverse model; None if that has one target only."""
+        of_tag = {tag: self._language(directions, tag) for tag in dict.fromkeys(tags.values())}
+        return {i: of_tag[tag] for i, tag in tags.items()}
+
+    def _language(self, directions: Directions, tag: str) -> str | None:
+        direction, *others = [each for each in directions if each.tag == tag] or [directions.first]
+        if others:
+            names = ", ".join(each.source for each in (direction, *others))
+            raise UserError(
+                f"the texts may be {names}, so a reverse model cannot rank their translations; leave it out"
+            )
+        if not self.reverses(direction):
+            what, wanted = self.reverse.directions.title, f"{direction.target} → {direction.source}"
+            raise UserError(f"the reverse model translates {what}, not {wanted}; give one of the other direction")
+        return direction.source if len(self.reverse.directions.targets) > 1 else None
 
     def rank(
         self,
         candidates: Mapping[int, Sequence[Hypothesis]],
         sources: Sequence[str],
         texts: Mapping[int, Sequence[str]],
+        languages: Mapping[int, str | None],
         config: TranslationConfig,
     ) -> dict[int, list[Hypothesis]]:
         """Return the n_best of the candidates of each source, with new scores; `texts` are those of the candidates.
 
-        Where a text is too long for the reverse model, the order stays as it is.
+        `languages` are those of the sources (see `languages`). Where a text is too long for the reverse model, the
+        order stays as it is.
         """
-        scores = self.reverse_scores([sources[i] for i in candidates], [texts[i] for i in candidates])
+        scores = self.reverse_scores(
+            [sources[i] for i in candidates], [texts[i] for i in candidates], [languages[i] for i in candidates]
+        )
         ranked = {
             i: list(row) if each is None else each.rerank(row, config)
             for (i, row), each in zip(candidates.items(), scores, strict=True)
         }
         return {i: row[: config.n_best] for i, row in ranked.items()}
 
-    def reverse_scores(self, sources: Sequence[str], texts: Sequence[Sequence[str]]) -> list[ReverseScores | None]:
+    def reverse_scores(
+        self, sources: Sequence[str], texts: Sequence[Sequence[str]], languages: Sequence[str | None]
+    ) -> list[ReverseScores | None]:
         """Return the scores of the hypotheses `texts` of each source; None if a text is too long for the model."""
-        pairs = [(text, source) for source, row in zip(sources, texts, strict=True) for text in row]
-        scores = iter(self.reverse.score_pairs([text for text, _ in pairs], [source for _, source in pairs], self.to))
+        pairs = [
+            (self.reverse.with_tag(text, to), source)
+            for source, row, to in zip(sources, texts, languages, strict=True)
+            for text in row
+        ]
+        scores = iter(self.reverse.score_pairs([text for text, _ in pairs], [source for _, source in pairs]))
         results = list[ReverseScores | None]()
         for row in texts:
             of_row = [next(scores) for _ in row]

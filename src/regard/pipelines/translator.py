@@ -132,7 +132,7 @@ class Translator(SourceDecoder):
             raise TooLongError(problem.describe(f"texts[{index}]", "max_source"))
         forced = self._forced_ids(prefixes, len(texts), limit)
         terms = FoundTerms.find(glossary, fitted, self._is_cased)
-        search = partial(self._decode_texts, [fit.text for fit in fitted], config, forced)
+        search = partial(self._decode_texts, fitted, config, forced)
         read = self._glossary_decoder(search, limit, must_occur).decode(fitted, sources, terms, observer)
         return [
             self._translation(text, fit, source, read.hypotheses[i], terms.rows[i], attention)
@@ -183,7 +183,7 @@ class Translator(SourceDecoder):
 
     def _decode_texts(
         self,
-        texts: Sequence[str],
+        texts: Sequence[FittedText],
         config: TranslationConfig,
         forced: Sequence[Sequence[int]] | None,
         sources: Sequence[Sequence[int]],
@@ -191,10 +191,13 @@ class Translator(SourceDecoder):
         required: TermSearch | None,
     ) -> dict[int, list[Hypothesis]]:
         """Decode the sources of texts, and choose from the candidates; with a wide beam if terms are required."""
+        tags = {i: fit.tag for i, (fit, source) in enumerate(zip(texts, sources, strict=True)) if source}
+        languages = self.reranker.languages(self.directions, tags) if self.reranker else {}
         wanted = config.of_candidates(bool(self.reranker))
         if required is not None:
             wanted = wanted.model_copy(update={"beam": max(wanted.beam, _MIN_TERM_BEAM)})
-        decoded = self._choose(self._decode_all(sources, wanted, forced, observer, required), texts, config)
+        candidates = self._decode_all(sources, wanted, forced, observer, required)
+        decoded = self._choose(candidates, [fit.text for fit in texts], languages, config)
         self._replace_empty(decoded, sources, config)
         return decoded
 
@@ -226,15 +229,22 @@ class Translator(SourceDecoder):
         return self.words is None or self.words.is_cased
 
     def _choose(
-        self, candidates: dict[int, list[Hypothesis]], sources: Sequence[str], config: TranslationConfig
+        self,
+        candidates: dict[int, list[Hypothesis]],
+        sources: Sequence[str],
+        languages: Mapping[int, str | None],
+        config: TranslationConfig,
     ) -> dict[int, list[Hypothesis]]:
-        """Choose translations from the candidates of each source, by samples or a reverse model if they are used."""
+        """Choose translations from the candidates of each source, by samples or a reverse model if they are used.
+
+        The reverse model translates into `languages`.
+        """
         if not config.mbr and self.reranker is None:
             return candidates
         texts = {i: [self.decode_target(each.ids) for each in row] for i, row in candidates.items()}
         if self.reranker is None:
             return {i: [choose_by_mbr(row, texts[i])] for i, row in candidates.items() if row}
-        return self.reranker.rank(candidates, sources, texts, config)
+        return self.reranker.rank(candidates, sources, texts, languages, config)
 
     def _forced_ids(self, prefixes: Sequence[str] | None, n_texts: int, limit: LengthLimit) -> list[list[int]] | None:
         """Return the ids that the translations must start with."""

@@ -114,10 +114,13 @@ class Directions:
         """Return the tag that a text is translated with, and the text without it.
 
         The tag is that at the beginning of the text, if the model has such a tag, otherwise that of the language `to`.
+        An empty text needs none.
         """
         tag, rest = split_tag(text)
         if tag in self._tags:
             return tag, rest
+        if not to and not text.strip():
+            return "", text
         return to if to in self._tags else self.find(to).tag, text
 
     def read_tags(self, texts: Sequence[str], to: str | Sequence[str] | None = None) -> list[tuple[str, str]]:
