@@ -99,7 +99,7 @@ def test_useless_combinations_are_one_line(toy_run: Path, error_line: Callable[.
         ([toy_run, "--draft", toy_run, "--beam", 5], "--draft is for greedy search, not for --beam 5"),
         ([toy_run, "--draft", toy_run, "--sample"], "a draft model is for greedy search"),
         ([toy_run, "--draft", toy_run, "--mbr", 4], "a draft model is for greedy search"),
-        ([toy_run, "--draft", toy_run, "--n-best", 2], "n_best=2 needs a beam of at least 2"),
+        ([toy_run, "--draft", toy_run, "--n-best", 2], "which finds one translation"),
         ([toy_run, "--draft", toy_run, "--coverage", 0.1], "--coverage ranks the translations of a beam"),
         ([toy_run, "--draft", toy_run, "--engine", "ctranslate2"], "with one model, not with a draft"),
         ([toy_run, "--draft", BUNDLES / "transformer"], "its tokenizer differs from that of the model"),
@@ -113,6 +113,8 @@ def test_useless_combinations_are_one_line(toy_run: Path, error_line: Callable[.
         ([toy_run, "--mbr", 4, "--beam", 2], "--mbr samples instead of searching"),
         ([toy_run, "--mbr", 4, "--n-best", 2], "so n_best has no effect"),
         ([toy_run, "--coverage", 0.2, "--beam", 1], "--coverage ranks the translations of a beam"),
+        ([toy_run, "--sample", "--beam", 3], "--sample samples instead of searching"),
+        ([toy_run, "--rerank", toy_run, "--sample"], "set n_best to at least 2"),
         ([toy_run, "--coverage", 0.2, "--sample"], "--coverage ranks the translations of a beam"),
         ([toy_run, BUNDLES / "transformer"], "an ensemble needs one vocabulary"),
     ):

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files in which English becomes French, or capitals, and a model that is trained on both"""
     folder = tmp_path_factory.mktemp("directions")
     splits = generate_corpus(2500, 40, 40)
-    splits["few"] = splits["train"][:600]
+    splits["few"], splits["ten"] = splits["train"][:600], splits["train"][:10]
     for name, pairs in splits.items():
         sides = {"en": [p.src for p in pairs], "fr": [p.tgt for p in pairs], "upper": [p.src.upper() for p in pairs]}
         for language, lines in sides.items():
@@ -151,6 +151,13 @@ BOTH = "corpora: [{files: [few.en, few.fr], languages: en-fr%s}, {files: [few.en
         (BOTH % ("", "languages: en-upper"), ["--valid", "valid.en", "valid.fr"], "give each corpus 'valid' files"),
         (BOTH % (", valid: [valid.en, valid.fr]", "languages: en-upper"), [], "en-upper has no 'valid' files"),
         (BOTH % ("", "languages: en-de"), KEEP, "the tokenizer has no token >>deu<<"),
+        (BOTH % ("", "languages: en-upper"), ["--languages", "en-fr"], "--data has several; leave it out"),
+        (
+            "corpora: [{files: [ten.en, ten.fr], languages: en-fr}, {files: [few.en, few.upper], languages: en-upper}]",
+            ["--set", "tokenizer.vocab_size=400"],
+            "en-fr: 10 pairs are too few to hold some out for validation; give each language pair 'valid' files",
+        ),
+        ("corpora: [{files: [few.fr, few.en], languages: en-fr}]", [], "fr-en files for en-fr; name them in the other"),
         ("corpora: [{files: [few.en, few.fr], valid: [valid.en, valid.fr, x]}]", [], "not 3 files"),
         ("corpora: [{files: [few.en, few.fr], valid: [none.en, none.fr]}]", [], "none.en: no such file"),
         ("corpora: [{files: [few.en, few.fr], valid: [valid.en, valid.fr]}]", ["--valid", "a", "b"], "already"),

@@ -60,7 +60,7 @@ def test_a_damaged_byte_is_found_by_verify(prepared: Path, tmp_path: Path) -> No
     assert "tgt.ids: changed or damaged" in done.stdout and "1 problem" in failed_in_one_line(done)
 
 
-def test_mistakes_are_one_line(files: list[Path], prepared: Path, tmp_path: Path) -> None:
+def test_mistakes_are_one_line(files: list[Path], prepared: Path, toy_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert "no such file" in failed_in_one_line(regard("data", "prepare", tmp_path / "a.tsv", "--out", out))
     other = ["--set", "tokenizer.kind=char"]
@@ -70,6 +70,9 @@ def test_mistakes_are_one_line(files: list[Path], prepared: Path, tmp_path: Path
     assert "holds other files" in failed_in_one_line(regard("data", "prepare", *files[:2], "--out", files[0].parent))
     assert "prepared with tokenizer.kind=word" in failed_in_one_line(
         regard("train", prepared, "--out", tmp_path / "run", *TOY, *other)
+    )
+    assert "leave --new-tokenizer out" in failed_in_one_line(
+        regard("train", prepared, "--out", tmp_path / "run", "--init", toy_run, "--new-tokenizer", *TOY)
     )
     assert "without --alignments" in failed_in_one_line(
         regard("train", prepared, "--out", tmp_path / "run", "--alignments", files[0], *TOY)

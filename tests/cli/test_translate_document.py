@@ -45,6 +45,7 @@ def test_a_paragraph_that_is_too_long_is_reported(toy_run: Path, tmp_path: Path)
         (["--input", "no.docx", "--output", "b.docx"], "no such file"),
         (["--input", "a.docx", "--output", "b.docx", "--n-best", "2"], "--n-best has no effect on a document"),
         (["--input", "a.docx", "--output", "b.docx", "--text", "a"], "--text has no effect on a document"),
+        (["--input", "a.docx", "--output", "b.docx", "--markup"], "--markup has no effect on a document"),
         (["--input", "a.docx", "--output", "b.docx"], "not a Word document"),
     ],
 )

@@ -168,6 +168,11 @@ CORPORA = "corpora: [{files: a.tsv, name: a}, {files: b.tsv, name: b}]\n"
         ("corpora: [{files: a.tsv}, {files: x/a.tsv}]", "2 corpora are called 'a.tsv'; give each another name"),
         ("corpora: [{files: a.tsv, weight: 1}]\ntemperature: 5", "temperature and the weight of 'a.tsv' exclude"),
         ("corpora: [{files: a.tsv, weight: 1, upsample: 2}]", "upsample of 'a.tsv' has no effect"),
+        ("corpora: [{files: a.tsv}]\ntemperature: 0.005", "temperature must be at least 1"),
+        (
+            "corpora: [{files: a.tsv, languages: en-fr}, {files: b.tsv, languages: en-fra}]",
+            "'fr' and 'fra' are the same language",
+        ),
         ("datasets: {a: x, a: y}", "'a' occurs twice"),
         ("datasets: {a: x}\ntemprature: 5", "unknown key 'temprature'"),
         (CORPORA + "stages: [s]", "stage s: must be a list of lines"),

@@ -93,9 +93,9 @@ class DecodingOptions:
         ),
     ] = None
 
-    def options(self, beam: int | None, sample: bool = False) -> dict[str, Any]:
+    def options(self, beam: int | None, sample: bool = False, n_best: int | None = None) -> dict[str, Any]:
         """Return the options that were given, as those of TranslationConfig, if they make sense together."""
-        self._check(beam)
+        self._check(beam, sample, n_best)
         if self.coverage and sample:
             raise UserError("--coverage ranks the translations of a beam, and --sample has none; leave one of them out")
         names = ("draft_tokens", "mbr", "rerank_weight", "rerank_length", "coverage")
@@ -106,7 +106,7 @@ class DecodingOptions:
         """The models that help, as arguments of `load`"""
         return {"draft": self.draft, "rerank": self.rerank}
 
-    def _check(self, beam: int | None) -> None:
+    def _check(self, beam: int | None, sample: bool, n_best: int | None) -> None:
         for option, value, needed, other in (
             ("--draft-tokens", self.draft_tokens, "--draft", self.draft),
             ("--rerank-weight", self.rerank_weight, "--rerank", self.rerank),
@@ -116,7 +116,10 @@ class DecodingOptions:
                 raise UserError(f"{option} has no effect without {needed}; add {needed} DIR")
         if self.draft and beam not in (None, 1):
             raise UserError(f"--draft is for greedy search, not for --beam {beam}; leave one of them out")
-        if self.mbr and beam is not None:
-            raise UserError("--mbr samples instead of searching, so --beam has no effect; leave one of them out")
+        if self.draft and n_best not in (None, 1):
+            raise UserError("--draft is for greedy search, which finds one translation; leave --n-best or --draft out")
+        if (self.mbr or sample) and beam is not None:
+            option = "--mbr" if self.mbr else "--sample"
+            raise UserError(f"{option} samples instead of searching, so --beam has no effect; leave one of them out")
         if self.coverage and (self.draft or beam == 1):
             raise UserError("--coverage ranks the translations of a beam, and greedy search has one; leave it out")

@@ -133,7 +133,7 @@ def translate(
     from regard.bulk.line_format import LineFormat
     from regard.bulk.line_translator import LineTranslator, TranslationWork
 
-    options = search.options(mbr=bool(decoding.mbr)) | decoding.options(search.beam, search.sample)
+    options = search.options(mbr=bool(decoding.mbr)) | decoding.options(search.beam, search.sample, search.n_best)
     options |= without_none(to=to, as_written=as_written, split=not no_split)
     options |= {"prefix": decode_argument(prefix)} if prefix else {}
     _check_folders(folders)
@@ -150,7 +150,9 @@ def translate(
         format=line_format,
     )
     unused = {"--text": text, "--n-best": search.n_best, "--prefix": prefix, "--alignment": alignment}
-    document = _document_files(input_, output, {**unused, "--json": as_json, "--no-split": no_split})
+    document = _document_files(
+        input_, output, {**unused, "--json": as_json, "--no-split": no_split, "--markup": markup}
+    )
     if output and not document:
         _translate_files(work, input_ or [], output, text, workers, device)
         return

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,6 +14,7 @@ from regard.data.pair_readers import split_languages
 from regard.data.pair_rules import FilterConfig
 from regard.data.parallel_corpus import Corpus
 from regard.text.direction import Direction, Directions
+from regard.text.language_codes import same_language
 
 
 class CorpusConfig(Config):
@@ -100,7 +102,7 @@ class Mixture(Config):
     """Corpora, how they are mixed, and how their texts are changed."""
 
     corpora: tuple[CorpusConfig, ...]
-    temperature: float | None = Field(None, gt=0.0, le=1_000.0)
+    temperature: float | None = Field(None, ge=1.0, le=1_000.0)
     """Shares are proportional to size^(1 / temperature)."""
     stages: tuple[StageConfig, ...] = ()
     modifiers: tuple[Modifier, ...] = ()
@@ -147,6 +149,10 @@ class Mixture(Config):
             return
         if unnamed := [corpus.name for corpus in self.used if corpus.languages is None]:
             raise ValueError(f"corpus '{unnamed[0]}' needs 'languages', as the corpora are of several language pairs")
+        codes = dict.fromkeys(code for direction in self.directions for code in direction.languages)
+        for one, other in combinations(codes, 2):
+            if same_language(one, other):
+                raise ValueError(f"'{one}' and '{other}' are the same language; write one of them in all corpora")
         valid = {corpus.languages for corpus in self.used if corpus.valid}
         if lacking := [direction for direction in self.directions if valid and direction.languages not in valid]:
             raise ValueError(f"{lacking[0].name} has no 'valid' files; give each language pair some, or none of them")

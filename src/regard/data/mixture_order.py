@@ -58,7 +58,7 @@ class MixtureOrder:
     def plan(cls, mixture: Mixture, rows: Mapping[str, Rows], seed: int) -> "MixtureOrder":
         """Return the order of a mixture, of which each corpus has these rows."""
         if empty := next((name for name, some in rows.items() if not len(some)), None):
-            raise UserError(f"{empty}: no pair is left for training; give --valid files, or leave the corpus out")
+            raise UserError(f"{empty}: no pair is left for training; give validation files, or leave the corpus out")
         sizes = {name: len(some) for name, some in rows.items()}
         stages = [_staged(mixture, stage, sizes) for stage in mixture.stages] or [_unstaged(mixture, sizes)]
         last = stages[-1]

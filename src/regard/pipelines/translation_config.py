@@ -46,4 +46,5 @@ class TranslationConfig(DecodeConfig):
         if has_reverse and self.mbr:
             raise UserError("mbr and a reverse model both choose the translation; leave one of them out")
         if has_reverse and self.of_candidates(True).n_best == 1:
-            raise UserError("a reverse model ranks several translations; set a beam of at least 2, or leave it out")
+            option = "beam" if self.sampling is None else "n_best"
+            raise UserError(f"a reverse model ranks several translations; set {option} to at least 2, or leave it out")

@@ -122,6 +122,9 @@ def train(run: Run) -> TrainingResult:
         _check_mixture(run, run.mixture)
     if run.files.prepared and (run.recipe.task != "translate" or run.alignments):
         raise UserError(f"{run.files.prepared}: prepared data are for translation without --alignments; name the files")
+    if run.files.prepared and run.recipe.train.init_tokenizer == "new":
+        raise UserError(f"{run.files.prepared}: its texts are tokenised already; leave --new-tokenizer out")
+    _check_order(run)
     run = replace(run, recipe=_with_symbols(run.recipe, run.mixture))
     if run.auto and run.recipe.task != "translate":
         raise UserError(f"the recipe auto is for translation, not for task {run.recipe.task}; see --recipe")
@@ -187,6 +190,19 @@ def _check_mixture(run: Run, mixture: Mixture) -> None:
         raise UserError("--valid has one language pair, but --data has several; give each corpus 'valid' files there")
     if run.valid and any(corpus.valid for corpus in mixture.used):
         raise UserError("--data has 'valid' files already; leave them or --valid out")
+    if run.languages and mixture.directions:
+        raise UserError("--languages has one language pair, but --data has several; leave it out")
+
+
+def _check_order(run: Run) -> None:
+    """Refuse two files whose names say that their languages are in the other order."""
+    corpora = [(files, run.languages) for files in (run.train, run.valid or ())]
+    for corpus in run.mixture.used if run.mixture else ():
+        corpora += [(files, corpus.languages or run.languages) for files in (corpus.files, corpus.valid)]
+    for files, languages in corpora:
+        if len(files) == 2 and languages and find_languages(files) == languages[::-1]:
+            named, wanted = ("-".join(pair) for pair in (find_languages(files), languages))
+            raise UserError(f"{files[0]}, {files[1]}: {named} files for {wanted}; name them in the other order")
 
 
 def _with_symbols(recipe: Recipe, mixture: Mixture | None) -> Recipe:

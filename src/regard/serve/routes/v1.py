@@ -112,4 +112,8 @@ def _glossary(terms: Sequence[TermRequest]) -> Glossary | None:
     try:
         return Glossary(tuple(GlossaryTerm.parse(term.source, term.target) for term in terms)) if terms else None
     except UserError:  # its message repeats the term
-        raise ApiError(422, "Invalid request", "a term of the glossary has no letter or digit, or no target") from None
+        raise ApiError(
+            422,
+            "Invalid request",
+            "a term of the glossary is not valid: both sides need letters or digits, and no control characters",
+        ) from None

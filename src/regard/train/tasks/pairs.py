@@ -141,8 +141,8 @@ class PairTask(Task):
             valid = self._tokenise(self.valid_corpus, tokenizers, "validation data", log)
             _warn(find_leakage(self.valid_corpus, self.train_corpus), log)
             return PairSplit(store, RowsExcept.nothing(len(store)), valid, np.arange(len(valid)))
-        directions = self._parts_by_direction(self.train_corpus).values()
-        held_out = [self._hold_out(store, parts, len(directions)) for parts in directions]
+        directions = self._parts_by_direction(self.train_corpus)
+        held_out = [self._hold_out(store, name, parts, len(directions)) for name, parts in directions.items()]
         valid_rows = np.sort(np.concatenate(held_out))
         log.info(f"validation data: {len(valid_rows):,} pairs held out of the training data")
         train_rows = RowsExcept(0, len(store), valid_rows)
@@ -178,7 +178,9 @@ class PairTask(Task):
             groups.setdefault(direction.name if direction else "", []).append(part)
         return groups
 
-    def _hold_out(self, store: PairStore, parts: list[CorpusPart], n_directions: int) -> NDArray[np.int64]:
+    def _hold_out(
+        self, store: PairStore, direction: str, parts: list[CorpusPart], n_directions: int
+    ) -> NDArray[np.int64]:
         """Return the validation rows of a direction: of parts without tags of their own, if these are large enough."""
         all_rows = np.arange(len(store))
         tagged = {config.name for config in self.mixture.used if config.tag}
@@ -186,7 +188,7 @@ class PairTask(Task):
         if sum(len(all_rows[store.part_rows(part)]) for part in untagged) >= PAIRS_PER_HELD_OUT:
             parts = untagged
         rows = np.concatenate([all_rows[store.part_rows(part)] for part in parts])
-        count = held_out_count(len(rows), store.report, MAX_HELD_OUT // n_directions)
+        count = held_out_count(len(rows), store.report, MAX_HELD_OUT // n_directions, direction)
         return rows[shuffled_rows(len(rows), count, self.recipe.train.seed)]
 
     def mixture_order(self, split: PairSplit, log: RunLog) -> MixtureOrder | None:
@@ -249,10 +251,13 @@ class PairTask(Task):
         return store
 
 
-def held_out_count(pairs: int, report: CorpusReport, most: int = MAX_HELD_OUT) -> int:
-    """Return how many pairs of the training data are held out for validation."""
+def held_out_count(pairs: int, report: CorpusReport, most: int = MAX_HELD_OUT, direction: str = "") -> int:
+    """Return how many pairs of the training data are held out for validation; of one `direction` of several."""
     if count := min(most, pairs // PAIRS_PER_HELD_OUT):
         return count
+    if direction:
+        files = "give each language pair 'valid' files in --data"
+        raise UserError(f"{direction}: {pairs} pairs are too few to hold some out for validation; {files}")
     raise _too_few(pairs, report)
 
 
