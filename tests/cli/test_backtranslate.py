@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +41,9 @@ def test_pairs_are_made_of_target_text(model: Path, tmp_path: Path) -> None:
     before = out.read_bytes()
     assert regard(*arguments).stdout == done.stdout
     assert out.read_bytes() == before
-    assert "tag:" not in regard(*arguments, "--tag", "").stdout
+    relative = ("--out", os.path.relpath(out), "--tag", "")
+    untagged = regard(*arguments, *relative).stdout
+    assert "tag:" not in untagged and f'files: "{out.resolve()}"' in untagged, "right wherever the YAML file lies"
 
 
 def test_other_filters_need_no_new_translation(model: Path, tmp_path: Path, error_line: Callable[..., str]) -> None:
@@ -74,6 +77,7 @@ def test_mistakes_are_one_line(model: Path, tmp_path: Path, error_line: Callable
     assert "there is no folder" in error_line("backtranslate", model, text, "--out", tmp_path / "x" / "pairs.tsv")
     assert "keep must be at most 1" in error_line("backtranslate", model, text, "--out", out, "--keep", 2)
     assert "add --sample" in error_line("backtranslate", model, text, "--out", out, "--top-k", 5)
+    assert "--beam has no effect" in error_line("backtranslate", model, text, "--out", out, "--sample", "--beam", 3)
     assert "one word without spaces" in error_line("backtranslate", model, text, "--out", out, "--tag", "a b")
     assert "give at most" in error_line("backtranslate", model, text, "--out", out, "--part-lines", 10**20)
     shutil.copytree(model, tmp_path / "model.parts")

@@ -27,6 +27,8 @@ def test_mistakes_are_one_line(teacher: Path, tmp_path: Path, error_line: Callab
     assert "needs pairs" in error_line("distill", teacher, "--data", files[0], *out, "--best-of", 3)
     assert "no model found" in error_line("distill", teacher, tmp_path, *data, *out)
     assert "unknown key 'x'" in error_line("distill", teacher, *data, *out, "--set", "model.x=1")
+    ensemble = (teacher, teacher, *data, *out)
+    assert "leave --engine out" in error_line("distill", *ensemble, "--engine", "ctranslate2:int8")
     bundle = Bundle.load(teacher)
     text_model = Bundle(bundle.model, bundle.model_config, bundle.tokenizers, ("a", "b"), bundle.decode, "text")
     text_model.save(tmp_path / "text", "")

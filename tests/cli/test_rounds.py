@@ -32,6 +32,8 @@ def test_mistakes_are_one_line(tmp_path: Path, error_line: Callable[..., str]) -
     assert "beam must be at most" in error_line("rounds", *files, *text, *out, "--beam", 5000)
     assert "give at most 10000" in error_line("rounds", *files, *text, *out, "--upsample", 10**8)
     assert "--mono-src is for en text" in error_line("rounds", *files, *text, "--mono-src", files[1], *out)
+    assert "has no effect" in error_line("rounds", *files, *text, *out, "--sample", "--beam", 3)
+    assert "set it to 0" in error_line("rounds", *files, *text, *out, "--set", "glossary.share=0.5")
     assert not (tmp_path / "out").exists()
     assert "1 pairs are too few" in error_line("rounds", *files, *text, *out)
 

@@ -14,7 +14,9 @@ from regard.text.tokenizer import TokenizerConfig, TokenizerPair, train_tokenize
 LETTERS = "abcdefgh"
 
 
-def untrained_translator(folder: Path, seed: int = 0, letters: str = LETTERS, src: str = "fr", tgt: str = "en") -> Path:
+def untrained_translator(
+    folder: Path, seed: int = 0, letters: str = LETTERS, src: str = "fr", tgt: str = "en", beam: int = 2
+) -> Path:
     """Save a Transformer with random weights, whose next-token probabilities are far from uniform."""
     tokenizer = train_tokenizer([letters, " ".join(letters)], TokenizerConfig(kind="char", vocab_size=40))
     sizes = {"d_model": 16, "n_heads": 2, "d_ff": 16, "n_layers": 1, "tied": False}  # tied ones repeat themselves
@@ -24,7 +26,7 @@ def untrained_translator(folder: Path, seed: int = 0, letters: str = LETTERS, sr
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(2.0)
-    pair, decode = TokenizerPair(tokenizer, tokenizer), DecodeConfig(beam=2, max_len=12)
+    pair, decode = TokenizerPair(tokenizer, tokenizer), DecodeConfig(beam=beam, max_len=12)
     Bundle(model, config, pair, (src, tgt), decode).save(folder, "an untrained model")
     return folder
 

@@ -9,12 +9,16 @@ from sacrebleu.metrics.chrf import CHRF
 
 from regard.bundle import Bundle, load_tokenizers
 from regard.data.data_file import read_lines
+from regard.data.mixture import CorpusConfig
 from regard.data.mixture_file import read_mixture
 from regard.errors import UserError
 from regard.models.encoder_decoder import TransformerConfig
 from regard.pipelines.load import load_translator
-from regard.synthetic.distillation import Distillation, group_teachers, student_settings
+from regard.synthetic.distillation import Distillation, group_teachers, student_options
 from regard.synthetic.model_training import ModelTraining
+from regard.synthetic.pair_files import write_corpora
+from regard.synthetic.pair_filter import PairFilter
+from regard.synthetic.text_translation import TranslatedFile
 from tests.synthetic.conftest import SETTINGS, random_lines, untrained_translator, write_lines
 
 STUDENT = (*SETTINGS, "model.n_decoder_layers=1")
@@ -78,17 +82,35 @@ def test_the_student_has_the_ids_and_the_width_of_its_teacher(pairs: tuple[Path,
 
 def test_default_sizes_of_students(tmp_path: Path) -> None:
     one = teacher(tmp_path)
-    assert student_settings(ModelTraining("student"), one) == ["model.d_model=16", "model.d_ff=16", "model.n_heads=2"]
-    deep = ["model.n_layers=6", "model.n_decoder_layers=1"]
-    assert student_settings(ModelTraining("auto"), one)[-2:] == deep
-    assert student_settings(ModelTraining("rnn-dot"), one) == []
+    width = {"d_model": 16, "d_ff": 16, "n_heads": 2}
+    assert student_options(ModelTraining("student"), one) == {"model": width}
+    assert student_options(ModelTraining("auto"), one) == {"model": {**width, "n_layers": 6, "n_decoder_layers": 1}}
+    assert student_options(ModelTraining("rnn-dot"), one) == {}
+
+
+@pytest.mark.parametrize("recipe", ["student", "auto"])
+def test_what_the_user_has_set_overrides_the_sizes_of_the_teacher(
+    recipe: str, pairs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    config = tmp_path / "m64.yaml"
+    config.write_text("model: {d_model: 64, n_heads: 4}\n")
+    data = write_corpora(tmp_path / "data.yaml", CorpusConfig(files=pairs))
+    training = ModelTraining(recipe, config, ("model.n_heads=8",))
+    defaults = student_options(training, teacher(tmp_path))
+    run = training.run(data, None, tmp_path / "out", ("en", "fr"), defaults)
+    chosen = {"model": {"d_model": 256, "n_heads": 2, "d_ff": 512, "n_layers": 3}}
+    for each in (run.recipe, *([run.auto.load(chosen)] if run.auto else [])):
+        model = each.model
+        assert isinstance(model, TransformerConfig)
+        assert (model.d_model, model.n_heads, model.d_ff) == (64, 8, 16)
+        assert (model.n_layers, model.n_decoder_layers) == (6, 1)
 
 
 def test_of_several_translations_the_most_similar_to_the_reference_is_taken(
     pairs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    one = teacher(tmp_path)
-    plain, best = (distillation([one], pairs, tmp_path / f"best-{n}", best_of=n) for n in (1, 4))
+    one = teacher(tmp_path, beam=6)
+    plain, best = (distillation([one], pairs, tmp_path / f"best-{n}", best_of=n) for n in (1, 3))
     plain.run(), best.run()
     references = dict(rows(best.folder / "pairs.tsv.gz"))
 
@@ -97,6 +119,24 @@ def test_of_several_translations_the_most_similar_to_the_reference_is_taken(
         return [CHRF().sentence_score(target, [references[source]]).score for source, target in pairs]
 
     assert sum(similarity(best)) > sum(similarity(plain))
+    lines = list(TranslatedFile(best.folder / "teacher-1.parts", n_lines=57, n_parts=4))
+    expected = load_translator(one).translate([line.source for line in lines], split=True, n_best=3)
+    texts = [[each.text for each in translation.hypotheses if each.text] for translation in expected]
+    assert [[each.text for each in line.candidates] for line in lines] == texts, "with the beam of the teacher"
+
+
+def test_what_is_done_is_not_done_again(pairs: tuple[Path, Path], tmp_path: Path) -> None:
+    job = distillation([teacher(tmp_path)], pairs, tmp_path / "student", best_of=2, filter=PairFilter(keep=0.8))
+    results, steps, activities = [], [], []
+    for _ in range(2):
+        lines: list[str] = []
+        shown: list[str] = []
+        results.append(job.run(lambda activity, *_, shown=shown: shown.append(activity), lines.append))
+        steps.append([line.split()[0] for line in lines])
+        activities.append(set(shown))
+    assert results[0] == results[1] and results[0].pairs[0].dropped
+    assert steps == [["reading", "translating", "filtering", "training"], ["reading"]]
+    assert activities == [{"reading", "writing", "translated", "choosing", "filtering"}, set()]
 
 
 def test_text_of_the_source_language_is_enough(pairs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -118,6 +158,10 @@ def test_mistakes_are_found_before_anything_is_written(pairs: tuple[Path, Path],
         distillation([one], pairs[::-1], out)
     with pytest.raises(UserError, match="no model found"):
         distillation([tmp_path], pairs, out)
+    with pytest.raises(UserError, match="form an ensemble; leave --engine out"):
+        distillation([one, one], pairs, out, engine="ctranslate2")
+    with pytest.raises(UserError, match="beam must be at most"):
+        distillation([one], pairs, out, search={"beam": 5000})
     assert not out.exists()
     out.mkdir()
     write_lines(out / "mine", [])

@@ -40,7 +40,11 @@ def test_rounds_that_are_added_later_give_the_same(plan: RoundsPlan, tmp_path: P
     later = replace(plan, out=tmp_path / "later")
     run_rounds(replace(later, rounds=1))
     assert not (later.out / "round-2").exists()
-    run_rounds(later)
+    steps: list[str] = []
+    run_rounds(later, announce=steps.append)
+    assert [step.split(":")[0] for step in steps] == ["reading the data", *["round-2"] * 4], "round 1 is not done again"
+    with pytest.raises(UserError, match=r"--rounds 1: 2 rounds in .* are finished; give --rounds 2 or more"):
+        run_rounds(replace(later, rounds=1))
     assert contents(later.out) == contents(plan.out)
     best = best_forward(results).model.folder
     assert (plan.out / "model" / "model.safetensors").read_bytes() == (best / "model.safetensors").read_bytes()
@@ -63,11 +67,17 @@ def test_each_step_is_what_one_could_do_by_hand(plan: RoundsPlan, tmp_path: Path
     assert models[0].read_bytes() == models[1].read_bytes()
 
 
-def test_the_tag_is_one_token_of_all_models(plan: RoundsPlan) -> None:
-    for result in run_rounds(replace(plan, baseline=True, rounds=1)):
+def test_the_tag_and_symbols_of_the_user_are_one_token_of_all_models(plan: RoundsPlan, tmp_path: Path) -> None:
+    config = tmp_path / "ctx.yaml"
+    config.write_text("tokenizer: {symbols: ['<ctx>']}\n")
+    with_baseline = replace(plan, baseline=True, rounds=1, training=replace(plan.training, config=config))
+    results = run_rounds(with_baseline)
+    for result in results:
         tokenizer = load_tokenizers(result.model.folder).src
-        [tagged], [plain] = tokenizer.encode([f"{TAG} a b"]), tokenizer.encode(["a b"])
-        assert len(tagged) - len(plain) <= 2, "the tag, and perhaps the space behind it"
+        for symbol in (TAG, "<ctx>"):
+            [tagged], [plain] = tokenizer.encode([f"{symbol} a b"]), tokenizer.encode(["a b"])
+            assert len(tagged) - len(plain) <= 2, "the symbol, and perhaps the space behind it"
+    assert run_rounds(replace(with_baseline, baseline=False)) == results, "round 0 stays one of the results"
 
 
 def test_held_out_pairs_are_not_trained_on(plan: RoundsPlan) -> None:
@@ -95,6 +105,8 @@ def test_mistakes_are_found_before_anything_is_written(plan: RoundsPlan) -> None
         ModelTraining("tiny", settings=("train.step=3",))
     with pytest.raises(UserError, match="is for the task text"):
         ModelTraining("gpt")
+    with pytest.raises(UserError, match="annotated terms need word alignments"):
+        ModelTraining("tiny", settings=("glossary.share=0.5",))
     with pytest.raises(UserError, match="no such file"):
         run_rounds(replace(plan, source_text=Path("none.en")))
     assert not plan.out.exists()

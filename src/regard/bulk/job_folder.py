@@ -16,6 +16,8 @@ from regard.lock import lock_folder
 from regard.manifest import MANIFEST, Checksum, Manifest
 from regard.paths import check_input_file
 
+_MAX_SHOWN = 60  # characters of a value that a message repeats
+
 
 @contextmanager
 def job_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[None]:
@@ -49,15 +51,19 @@ def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any])
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             raise UserError(
-                f"{folder}: was begun with {_change(name, before.get(name), now.get(name))}; give the same to continue "
+                f"{folder}: was begun {_change(name, before.get(name), now.get(name))}; give the same to continue "
                 "it, delete this folder to start again, or choose another folder"
             )
 
 
 def _change(name: str, before: object, now: object) -> str:
-    """Return what differs; long values such as checksums are not shown."""
+    """Return what differs, as the end of a sentence; long values such as checksums are not shown."""
     shown = [json.dumps(value) for value in (before, now)]
-    return f"{name} {shown[0]}, not {shown[1]}" if max(map(len, shown)) <= 60 else f"another {name}"
+    if before is None:
+        return f"without {name}"
+    if now is None:
+        return f"with {name}" + (f" {shown[0]}" if len(shown[0]) <= _MAX_SHOWN else "")
+    return f"with {name} {shown[0]}, not {shown[1]}" if max(map(len, shown)) <= _MAX_SHOWN else f"with another {name}"
 
 
 def files_fact(paths: Sequence[Path]) -> str:

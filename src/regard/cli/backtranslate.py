@@ -64,6 +64,6 @@ def backtranslate(
         print_line(line)
     print_line(f"all translations: {parts}; delete this folder when you no longer need it")
     print_line("add the pairs to the corpora of `regard train --data`:")
-    print_line(f"  - files: {json.dumps(str(out), ensure_ascii=False)}")
+    print_line(f"  - files: {json.dumps(str(out.resolve()), ensure_ascii=False)}")
     if tag:
         print_line(f"    tag: {json.dumps(tag, ensure_ascii=False)}")

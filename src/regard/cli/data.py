@@ -208,12 +208,12 @@ def prepare(
 
     Memory does not grow with the corpus. If it is interrupted, the same command continues where it was.
     """
+    from regard.data.pair_readers import find_languages
     from regard.data.prepared.inputs import find_corpora
     from regard.data.prepared.task_pool import open_pool
     from regard.train.auto_recipe import AutoRecipe
     from regard.train.prepare_data import PreparationOptions, prepare_data
     from regard.train.recipe import AUTO, load_recipe
-    from regard.train.run import find_languages
 
     if ray is not None and workers is not None:
         raise UserError("--workers is for this machine; leave it out with --ray")

@@ -8,7 +8,7 @@ import typer
 from regard.cli.app import app
 from regard.cli.option_groups import with_option_groups
 from regard.cli.options import EngineOption, ToOption, ValidOption, ValidPairCommand
-from regard.cli.output import ProgressLine, continue_by_same_command, print_line
+from regard.cli.output import ProgressLine, continue_by_same_command, print_line, print_warning
 from regard.cli.synthetic_options import StepTrainingOptions, SynthesisOptions
 from regard.cli.worker_options import WorkerOptions
 from regard.errors import UserError
@@ -81,7 +81,7 @@ def distill(
         engine=engine,
     )
     with continue_by_same_command(), ProgressLine("lines", log=True) as progress:
-        result = job.run(progress)
+        result = job.run(progress, print_warning)
     for pairs in result.pairs:
         for line in pairs.describe():
             print_line(line)

@@ -19,6 +19,7 @@ from regard.cli.options import (
     without_none,
 )
 from regard.cli.pipeline import check_device
+from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.synthetic.model_training import ModelTraining
@@ -44,7 +45,11 @@ class SynthesisOptions:
     )
 
     def search(self, to: str | None = None) -> dict[str, Any]:
-        """Return the options of the translator that were given."""
+        """Return the options of the translator that were given, if they make sense together."""
+        if self.sample and self.beam is not None:
+            raise UserError(
+                "--sample draws tokens instead of searching, so --beam has no effect; leave one of them out"
+            )
         names = ("temperature", "top_k", "top_p", "seed")
         sampling = sampling_options(self.sample, **{name: getattr(self, name) for name in names})
         return without_none(beam=self.beam, sampling=sampling, to=to)

@@ -134,8 +134,8 @@ def translate(
     from regard.bulk.line_translator import LineTranslator, TranslationWork
 
     options = search.options(mbr=bool(decoding.mbr)) | decoding.options(search.beam, search.sample, search.n_best)
-    options |= without_none(to=to, as_written=as_written, split=not no_split)
-    options |= {"prefix": decode_argument(prefix)} if prefix else {}
+    start = decode_argument(prefix) if prefix else None
+    options |= without_none(to=to, as_written=as_written, split=not no_split, prefix=start)
     _check_folders(folders)
     line_format = LineFormat(scores=bool(search.n_best), alignment=alignment, as_json=as_json)
     work = TranslationWork(
@@ -150,9 +150,8 @@ def translate(
         format=line_format,
     )
     unused = {"--text": text, "--n-best": search.n_best, "--prefix": prefix, "--alignment": alignment}
-    document = _document_files(
-        input_, output, {**unused, "--json": as_json, "--no-split": no_split, "--markup": markup}
-    )
+    flags = {"--json": as_json, "--no-split": no_split, "--markup": markup}
+    document = _document_files(input_, output, {**unused, **flags})
     if output and not document:
         _translate_files(work, input_ or [], output, text, workers, device)
         return

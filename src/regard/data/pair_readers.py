@@ -5,7 +5,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -198,3 +198,13 @@ def named_languages(path: Path) -> tuple[str, str] | None:
 
 def _is_code(text: str) -> bool:
     return 2 <= len(text) <= 3 and text.isalpha()
+
+
+def find_languages(files: Sequence[Path]) -> tuple[str, str]:
+    """Return the languages of files such as train.en and train.fr.gz, those in a file of pairs, or ("src", "tgt")."""
+    if len(files) == 1 and (named := named_languages(files[0])):
+        return named
+    suffixes = [without_compression(path).suffix.removeprefix(".") for path in files]
+    if len(suffixes) == 2 and all(2 <= len(s) <= 3 and s.isalpha() for s in suffixes) and len(set(suffixes)) == 2:
+        return suffixes[0], suffixes[1]
+    return "src", "tgt"

@@ -30,7 +30,7 @@ class BackTranslation:
         """Translate what is not yet translated, and write the pairs (translation, line) that are kept."""
         pairs = ReversedPairs(self.translation.run(progress))
         remove_leftovers(self.out.parent)
-        return filter_pairs(pairs, self.filter, self.out)
+        return filter_pairs(pairs, self.filter, self.out, progress)
 
 
 @dataclass(frozen=True)

@@ -4,31 +4,31 @@ The teachers translate the sources of the training data, and the student learns 
 of its teacher, so that both speak of the same ids.
 """
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.bulk.job_folder import files_fact, job_folder, model_fact
-from regard.bulk.line_translator import check_translator
+from regard.bulk.line_translator import TranslationWork, check_translator
 from regard.bulk.part import PART_LINES
 from regard.bulk.workers import Workers
 from regard.bundle import NO_LANGUAGES, load_directions, load_task_and_model, load_tokenizers
 from regard.data.data_file import without_compression
 from regard.data.mixture import CorpusConfig
-from regard.data.pair_readers import is_pair_file
-from regard.data.parallel_corpus import SentencePair
+from regard.data.pair_readers import find_languages, is_pair_file
 from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.errors import UserError
-from regard.pipelines.engine import TORCH
-from regard.synthetic.model_training import ModelTraining, TrainedModel, train_once
-from regard.synthetic.pair_files import read_pairs, split_corpus, write_corpora, write_sources
-from regard.synthetic.pair_filter import FilterResult, PairFilter, SyntheticPair, filter_pairs
+from regard.pipelines.engine import CTRANSLATE2, TORCH, EngineChoice
+from regard.synthetic.model_training import ModelTraining, TrainedModel, is_trained, train_once
+from regard.synthetic.pair_files import read_pairs, reported, split_corpus, write_corpora, write_sources
+from regard.synthetic.pair_filter import FilterResult, PairFilter, SyntheticPair, filter_pairs, read_result
 from regard.synthetic.text_translation import TextTranslation, TranslatedFile
-from regard.train.run import find_languages
 
 RECIPE = "student"
 """The recipe of students"""
@@ -66,6 +66,8 @@ class Distillation:
             option = "--keep-original" if self.keep_original else "--best-of"
             raise UserError(f"{option} needs pairs, but {self.data[0]} is text of one language; give SRC TGT files")
         self._check_languages()
+        self._check_search()
+        self.training.load(self._defaults)
         if self.out.exists() and not self.folder.is_dir() and any(self.out.iterdir()):
             raise UserError(f"--out {self.out}: is not empty; choose a new folder")
 
@@ -86,6 +88,16 @@ class Distillation:
                 f"{' to '.join(self.languages)}; name the files in the other order"
             )
 
+    def _check_search(self) -> None:
+        """Refuse what would be refused when the translation begins."""
+        for group in group_teachers(self.teachers):
+            TranslationWork(models=group, engine=self.engine, options=self._search_options).check()
+            if len(group) > 1 and EngineChoice.parse(self.engine).name == CTRANSLATE2:
+                raise UserError(
+                    f"--engine {self.engine}: it decodes with one model, but {' and '.join(map(str, group))} share a "
+                    "tokenizer and so form an ensemble; leave --engine out"
+                )
+
     @property
     def folder(self) -> Path:
         """The folder of the synthetic pairs"""
@@ -99,6 +111,19 @@ class Distillation:
     def languages(self) -> tuple[str, str]:
         """Of the teacher, and so of the student"""
         return load_directions(self.teachers[0]).find(self.search.get("to")).languages
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        """Options of the student that those of the user override"""
+        return student_options(self.training, self.teachers[0])
+
+    @property
+    def _search_options(self) -> dict[str, Any]:
+        """Options of the translator: a beam that the user has given is made wide enough for `best_of` translations."""
+        if self.best_of == 1:
+            return dict(self.search)
+        beam = {"beam": max(self.best_of, self.search["beam"])} if "beam" in self.search else {}
+        return {**self.search, **beam, "n_best": self.best_of}
 
     def facts(self) -> dict[str, Any]:
         """Return what the result depends on."""
@@ -115,47 +140,58 @@ class Distillation:
             "engine": self.engine,
         }
 
-    def run(self, progress: ReadingProgress = no_progress) -> "DistillationResult":
-        """Do all steps that are not done: translate, filter, train."""
+    def run(
+        self, progress: ReadingProgress = no_progress, announce: Callable[[str], None] = lambda line: None
+    ) -> "DistillationResult":
+        """Do all steps that are not done: translate, filter, train. `announce` is called with a line about each."""
+        announce("reading the data")
         with job_folder(self.folder, self.facts()):
-            sources, valid = self._prepare()
+            sources, valid = self._prepare(progress)
             results = [
-                self._translate(teachers, sources, self.folder / f"teacher-{number}.tsv.gz", progress)
+                self._translate(teachers, sources, self.folder / f"teacher-{number}.tsv.gz", progress, announce)
                 for number, teachers in enumerate(group_teachers(self.teachers), start=1)
             ]
             files = [*([self._pairs] if self.keep_original else []), *(result.file for result in results)]
             data = write_corpora(self.folder / "train.yaml", *(CorpusConfig(files=(file,)) for file in files))
-            defaults = student_settings(self.training, self.teachers[0])
             tokenizer = self.teachers[0] / "tokenizer"
-            run = self.training.run(data, valid, self.out, self.languages, defaults, tokenizer)
+            run = self.training.run(data, valid, self.out, self.languages, self._defaults, tokenizer=tokenizer)
+            if not is_trained(self.out):
+                announce("training the student")
             return DistillationResult(tuple(results), train_once(run))
 
     @property
     def _pairs(self) -> Path:
         return self.folder / "pairs.tsv.gz"
 
-    def _prepare(self) -> tuple[Path, list[Path] | None]:
+    def _prepare(self, progress: ReadingProgress) -> tuple[Path, list[Path] | None]:
         """Return the file of sources to translate, and the validation files."""
         if not self.has_pairs:
             return self.data[0], list(self.valid) if self.valid else None
         valid, sources = self.folder / "valid.tsv.gz", self.folder / "sources.txt.gz"
         languages = None if self.languages == NO_LANGUAGES else self.languages
-        split_corpus(self.data, self.valid, languages, (self._pairs, valid))
+        split_corpus(self.data, self.valid, languages, (self._pairs, valid), progress)
         if not sources.exists():
-            write_sources(sources, read_pairs(self._pairs))
+            write_sources(sources, reported(read_pairs(self._pairs), "writing", progress))
         return sources, [valid]
 
     def _translate(
-        self, teachers: tuple[Path, ...], sources: Path, out: Path, progress: ReadingProgress
+        self,
+        teachers: tuple[Path, ...],
+        sources: Path,
+        out: Path,
+        progress: ReadingProgress,
+        announce: Callable[[str], None],
     ) -> FilterResult:
-        """Write the pairs (source, translation) of one teacher or ensemble."""
-        options = dict(self.search)
-        if self.best_of > 1:
-            options |= {"n_best": self.best_of, "beam": max(self.best_of, options.get("beam", 0))}
-        parts = self.folder / out.name.replace(".tsv.gz", ".parts")
+        """Write the pairs (source, translation) of one teacher or ensemble, unless that was done."""
+        if done := read_result(out):
+            return done
+        announce(f"translating {sources} with {', '.join(map(str, teachers))}")
+        parts, options = self.folder / out.name.replace(".tsv.gz", ".parts"), self._search_options
         job = TextTranslation(teachers, sources, parts, options, self.part_lines, self.engine, self.workers)
-        references = self._pairs if self.best_of > 1 else None
-        return filter_pairs(TeacherPairs(job.run(progress), references), self.filter, out)
+        lines = job.run(progress)
+        announce("filtering the translations")
+        chosen = most_similar(lines, self._pairs, progress) if self.best_of > 1 else None
+        return filter_pairs(TeacherPairs(lines, chosen), self.filter, out, progress)
 
 
 @dataclass(frozen=True)
@@ -171,21 +207,26 @@ class TeacherPairs:
     """(line, translation) of each line of a translated file, as often as it is read."""
 
     lines: TranslatedFile
-    references: Path | None = None
-    """File of pairs; the translation that is most similar to its reference (by chrF) is taken, instead of the best"""
+    chosen: "array[int] | None" = None
+    """The number of the translation to take of each line; None: the best, which is the first"""
 
     def __iter__(self) -> Iterator[SyntheticPair]:
-        metric = CHRF()
-        references: Iterator[SentencePair | None] = read_pairs(self.references) if self.references else iter(())
-        for line in self.lines:
-            pair = next(references, None)
-            if not line.candidates:
+        for line, index in zip(self.lines, repeat(0) if self.chosen is None else self.chosen, strict=False):
+            if line.candidates:
+                translation = line.candidates[index]
+                yield SyntheticPair(line.source, translation.text, translation.score)
+            else:
                 yield SyntheticPair(line.source, "", problem=line.problem)
-                continue
-            chosen = line.candidates[0]
-            if pair is not None:
-                chosen = max(line.candidates, key=lambda each: metric.sentence_score(each.text, [pair[1]]).score)
-            yield SyntheticPair(line.source, chosen.text, chosen.score)
+
+
+def most_similar(lines: TranslatedFile, references: Path, progress: ReadingProgress) -> "array[int]":
+    """Return which translation of each line is most similar to the target of its pair, by chrF."""
+    metric, chosen = CHRF(), array("i")
+    all_lines = reported(lines, "choosing", progress, lines.n_lines)
+    for line, (_, reference) in zip(all_lines, read_pairs(references), strict=True):
+        scores = [metric.sentence_score(each.text, [reference]).score for each in line.candidates]
+        chosen.append(scores.index(max(scores)) if scores else 0)
+    return chosen
 
 
 def group_teachers(teachers: tuple[Path, ...]) -> list[tuple[Path, ...]]:
@@ -196,14 +237,15 @@ def group_teachers(teachers: tuple[Path, ...]) -> list[tuple[Path, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def student_settings(training: ModelTraining, teacher: Path) -> list[str]:
-    """Return the settings of a student: it is as wide as its teacher, with a deep encoder and a shallow decoder."""
+def student_options(training: ModelTraining, teacher: Path) -> dict[str, Any]:
+    """Return the defaults of a student: it is as wide as its teacher, with a deep encoder and a shallow decoder."""
     if training.default_recipe.model.kind != "transformer":
-        return []
+        return {}
     _, model = load_task_and_model(teacher)
     part = model.get("decoder", model)
     sizes = {name: part[name] for name in _SIZES if name in part}
-    settings = [f"model.{name}={value}" for name, value in sizes.items()]
-    if training.recipe == RECIPE:
-        return [*settings, f"train.lr={_WIDE_LR}"] if sizes.get("d_model", 0) >= _WIDE else settings
-    return [*settings, "model.n_layers=6", "model.n_decoder_layers=1"] if training.is_auto else []
+    if training.is_auto:
+        return {"model": {**sizes, "n_layers": 6, "n_decoder_layers": 1}}
+    if training.recipe == RECIPE and sizes.get("d_model", 0) >= _WIDE:
+        return {"model": sizes, "train": {"lr": _WIDE_LR}}
+    return {"model": sizes}

@@ -4,6 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regard.config import Config
-from regard.data.data_file import without_compression
+from regard.data.data_file import read_lines, without_compression
 from regard.data.pair_rules import RULES, apply_rules
 from regard.data.pair_table import PairTableBuilder
+from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.data.text_output import new_text_file
 from regard.errors import UserError
+from regard.synthetic.pair_files import reported
 
 _HEADER = "line\treason\tsource\ttarget\n"
 _RULES = (RULES["duplicate"], RULES["identical"], RULES["ratio"])
@@ -67,12 +70,14 @@ class FilterResult:
         return [*lines, *([f"what was dropped: {self.dropped_file}"] if self.dropped else [])]
 
 
-def filter_pairs(pairs: Iterable[SyntheticPair], config: PairFilter, out: Path) -> FilterResult:
+def filter_pairs(
+    pairs: Iterable[SyntheticPair], config: PairFilter, out: Path, progress: ReadingProgress = no_progress
+) -> FilterResult:
     """Write the pairs that are kept to the TSV file `out`, and those that are not beside it, with the reason.
 
     The pairs are read twice; memory holds some 40 bytes of each.
     """
-    reasons, names = _find_reasons(pairs, config)
+    reasons, names = _find_reasons(reported(pairs, "filtering", progress), config)
     counts = Counter(reasons[reasons >= 0].tolist())
     kept = int((reasons < 0).sum())
     if not kept:
@@ -81,13 +86,24 @@ def filter_pairs(pairs: Iterable[SyntheticPair], config: PairFilter, out: Path) 
     dropped_file = dropped_path(out)
     with new_text_file(out) as good, new_text_file(dropped_file) as bad:
         bad.write(_HEADER.encode())
-        for line, (reason, pair) in enumerate(zip(reasons.tolist(), pairs, strict=True), start=1):
+        all_pairs = reported(pairs, "writing", progress, len(reasons))
+        for line, (reason, pair) in enumerate(zip(reasons.tolist(), all_pairs, strict=True), start=1):
             if reason < 0:
                 good.write(f"{pair.source}\t{pair.target}\n".encode())
             else:
                 bad.write(f"{line}\t{names[reason]}\t{pair.source}\t{pair.target}\n".encode())
     dropped = {names[reason]: count for reason, count in counts.most_common()}
     return FilterResult(out, dropped_file, len(reasons), kept, dropped)
+
+
+def read_result(out: Path) -> FilterResult | None:
+    """Return what `filter_pairs` has written to `out` before; None if it has not."""
+    dropped_file = dropped_path(out)
+    if not (out.exists() and dropped_file.exists()):
+        return None
+    kept = sum(1 for _ in read_lines(out))
+    dropped = Counter(line.decode().split("\t")[1] for line in islice(read_lines(dropped_file), 1, None))
+    return FilterResult(out, dropped_file, kept + dropped.total(), kept, dict(dropped.most_common()))
 
 
 def dropped_path(out: Path) -> Path:

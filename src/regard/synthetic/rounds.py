@@ -8,6 +8,7 @@ the forward model learns from the pairs and from that. Each step is done once; a
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +19,24 @@ from regard.bulk.workers import Workers
 from regard.bundle_files import read_files, write_files
 from regard.data.data_file import without_compression
 from regard.data.mixture import CorpusConfig
+from regard.data.pair_readers import find_languages
 from regard.data.reading_progress import ReadingProgress, no_progress
 from regard.errors import UserError
 from regard.files import delete_folder, write_atomically
 from regard.manifest import MANIFEST, read_regular
 from regard.synthetic.backtranslation import TAG, BackTranslation, parts_folder
-from regard.synthetic.model_training import ModelTraining, TrainedModel, train_once
-from regard.synthetic.pair_files import read_pairs, split_corpus, swap_pairs, write_corpora, write_sources
+from regard.synthetic.model_training import ModelTraining, TrainedModel, is_trained, train_once
+from regard.synthetic.pair_files import (
+    read_pairs,
+    reported,
+    split_corpus,
+    swap_pairs,
+    write_corpora,
+    write_sources,
+)
 from regard.synthetic.pair_filter import PairFilter
 from regard.synthetic.text_translation import TextTranslation, check_text
-from regard.train.run import find_languages
 
-_SYMBOLS = f'tokenizer.symbols=["{TAG}"]'
-"""For models that have no synthetic pairs too, because later ones may start from them"""
 _HEADER = "round\tmodel\tBLEU\tchrF\tloss\n"
 
 
@@ -46,7 +52,7 @@ class RoundsPlan:
     """By default the sources of the pairs"""
     rounds: int = 2
     baseline: bool = False
-    """Also train a forward model on the pairs alone, as round 0"""
+    """Also train a forward model on the pairs alone, as round 0; once it is trained, it stays one of the results"""
     upsample: int = 1
     """How many times each of the pairs is seen per epoch, in which synthetic pairs are seen once"""
     continue_models: bool = False
@@ -117,12 +123,24 @@ def run_rounds(
 
     `announce` is called with a line about each step that begins.
     """
+    announce("reading the data")
     with job_folder(plan.out, plan.facts()):
+        _check_number(plan)
         results = list(_Rounds(plan, progress, announce).results())
         write_atomically(plan.out / "rounds.tsv", (_HEADER + "".join(each.row() for each in results)).encode())
         files = read_files(best_forward(results).model.folder)
         write_files(plan.out / "model", {name: read_regular(path) for name, path in files.items() if name != MANIFEST})
     return results
+
+
+def _check_number(plan: RoundsPlan) -> None:
+    """Refuse fewer rounds than are finished, since results would be dropped."""
+    finished = next(n for n in count() if not is_trained(plan.out / f"round-{n + 1}" / "forward"))
+    if plan.rounds < finished:
+        raise UserError(
+            f"--rounds {plan.rounds}: {finished} rounds in {plan.out} are finished; give --rounds {finished} or more, "
+            "or choose another folder"
+        )
 
 
 def best_forward(results: Sequence[RoundResult]) -> RoundResult:
@@ -138,17 +156,18 @@ class _Rounds:
         self.languages = plan.pair_languages
         data = step_folder(plan.out / "data")
         pairs, valid = data / "pairs.tsv.gz", data / "valid.tsv.gz"
-        split_corpus(plan.pairs, plan.valid, plan.languages, (pairs, valid))
-        self.pairs = {"forward": pairs, "reverse": swap_pairs(pairs, data / "pairs-reversed.tsv.gz")}
+        split_corpus(plan.pairs, plan.valid, plan.languages, (pairs, valid), progress)
+        self.pairs = {"forward": pairs, "reverse": swap_pairs(pairs, data / "pairs-reversed.tsv.gz", progress)}
         self.valid = {"forward": valid, "reverse": swap_pairs(valid, data / "valid-reversed.tsv.gz")}
         self.source_text = plan.source_text or data / "sources.txt.gz"
         if plan.source_text is None and not self.source_text.exists():
-            write_sources(self.source_text, read_pairs(pairs))
+            write_sources(self.source_text, reported(read_pairs(pairs), "writing", progress))
 
     def results(self) -> Iterator[RoundResult]:
         """Train the models of all rounds, one after the other."""
-        if self.plan.baseline:
-            folder = step_folder(self.plan.out / "round-0")
+        first = self.plan.out / "round-0"
+        if self.plan.baseline or is_trained(first / "forward"):
+            folder = step_folder(first)
             yield RoundResult(0, "forward", self._train(folder, "forward", None, None))
         before: dict[str, TrainedModel] = {}
         for number in range(1, self.plan.rounds + 1):
@@ -176,12 +195,25 @@ class _Rounds:
 
     def _train(self, folder: Path, direction: str, synthetic: Path | None, before: TrainedModel | None) -> TrainedModel:
         """Train a model on the pairs and synthetic pairs."""
-        self.announce(f"{folder.name}: the {direction} model")
+        if not is_trained(folder / direction):
+            self.announce(f"{folder.name}: training the {direction} model")
         corpora = [CorpusConfig(files=(self.pairs[direction],), upsample=self.plan.upsample)]
         if synthetic:
             corpora.append(CorpusConfig(files=(synthetic,), tag=TAG))
         data = write_corpora(folder / f"{direction}.yaml", *corpora)
-        init = [f"train.init={json.dumps(str(before.folder))}"] if before and self.plan.continue_models else []
         languages = self.languages[::-1] if direction == "reverse" else self.languages
-        run = self.plan.training.run(data, [self.valid[direction]], folder / direction, languages, [_SYMBOLS, *init])
+        run = self.plan.training.run(
+            data, [self.valid[direction]], folder / direction, languages, fixed=self._settings(before)
+        )
         return train_once(run)
+
+    def _settings(self, before: TrainedModel | None) -> list[str]:
+        """Return the settings that a model needs besides those of the user.
+
+        Models without synthetic pairs have the symbol of the tag too, because later ones may start from them.
+        """
+        symbols = dict.fromkeys((*self.plan.training.load().tokenizer.symbols, TAG))
+        settings = [f"tokenizer.symbols={json.dumps(list(symbols), ensure_ascii=False)}"]
+        if before and self.plan.continue_models:
+            settings.append(f"train.init={json.dumps(str(before.folder), ensure_ascii=False)}")
+        return settings

@@ -52,7 +52,7 @@ class TextTranslation:
         """Translate the parts that are missing; return all translations."""
         n_lines, digest = count_lines(self.text)
         facts = {**self.work.facts(), "options": dict(self.options), "text": digest, "lines per part": self.part_lines}
-        done = TranslatedFile(self.folder, -(-n_lines // self.part_lines))
+        done = TranslatedFile(self.folder, n_lines, -(-n_lines // self.part_lines))
         with job_folder(self.folder, facts):
             missing = [number for number in range(1, done.n_parts + 1) if not done.part(number).exists()]
             if missing:
@@ -100,6 +100,7 @@ class TranslatedFile:
     """The translations of a file, in numbered parts."""
 
     folder: Path
+    n_lines: int
     n_parts: int
 
     def part(self, number: int) -> Path:

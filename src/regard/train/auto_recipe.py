@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,21 @@ class AutoRecipe:
     config: Path | None = None
     settings: Sequence[str] = ()
     minutes: float | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Options of a job such as distillation, which override what is chosen but nothing that the user has set"""
 
     def __post_init__(self) -> None:
         if self.minutes is not None and not _MIN_MINUTES <= self.minutes < float("inf"):
             raise UserError(f"minutes must be a number of at least {_MIN_MINUTES}, not {self.minutes}")
 
     def load(self, chosen: dict[str, Any] | None = None) -> Recipe:
-        """Return the recipe with the chosen options, which those of the user override."""
-        return load_recipe(AUTO, self.config, self.settings, chosen)
+        """Return the recipe with the chosen options, which the defaults and those of the user override."""
+        return load_recipe(AUTO, self.config, self.settings, merge(chosen or {}, self.defaults))
 
     def user_options(self) -> dict[str, Any]:
-        return merge(read_yaml(self.config) if self.config else {}, overrides(self.settings))
+        """Return the options that are not chosen: those that the user has set, and the defaults of a job."""
+        by_file = read_yaml(self.config) if self.config else {}
+        return merge(self.defaults, merge(by_file, overrides(self.settings)))
 
     def plan(
         self,

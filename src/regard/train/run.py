@@ -1,7 +1,6 @@
 """A training run: from data files and a recipe to a model directory."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +12,8 @@ from regard import models
 from regard.alignment.from_attention import Aligner
 from regard.bundle import Bundle, load_tokenizers
 from regard.config import merge, read_yaml
-from regard.data.data_file import without_compression
 from regard.data.mixture import Mixture
-from regard.data.pair_readers import named_languages
+from regard.data.pair_readers import find_languages
 from regard.data.prepared.corpus import prepared_languages
 from regard.errors import UserError
 from regard.evaluate.validation import Validation
@@ -320,16 +318,6 @@ def _guided_aligner(trainer: Trainer) -> Aligner:
     guide = trainer.config.guide
     n_layers = len(trainer.model.attention_modules("cross"))
     return Aligner(layer=guide.resolve_layer(n_layers), head=guide.head, threshold=_LINK_THRESHOLD)
-
-
-def find_languages(files: Sequence[Path]) -> tuple[str, str]:
-    """Return the languages of files such as train.en and train.fr.gz, those in a file of pairs, or ("src", "tgt")."""
-    if len(files) == 1 and (named := named_languages(files[0])):
-        return named
-    suffixes = [without_compression(path).suffix.removeprefix(".") for path in files]
-    if len(suffixes) == 2 and all(2 <= len(s) <= 3 and s.isalpha() for s in suffixes) and len(set(suffixes)) == 2:
-        return suffixes[0], suffixes[1]
-    return "src", "tgt"
 
 
 def _tokenizers(run: Run, task: Task, log: RunLog) -> TokenizerPair:
