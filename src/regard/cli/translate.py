@@ -153,14 +153,12 @@ def translate(
     flags = {"--json": as_json, "--no-split": no_split, "--markup": markup}
     document = _document_files(input_, output, {**unused, **flags})
     if output and not document:
-        _translate_files(work, input_ or [], output, text, workers, device)
-        return
+        return _translate_files(work, input_ or [], output, text, workers, device)
     workers.check_unused()
     translator = LineTranslator(work, check_device(device))
     say_engine(translator.translator, engine)
     if document:
-        _translate_document(translator, *document)
-        return
+        return _translate_document(translator, *document)
     _print_all(_translate_lines(translator, text, input_[0] if input_ else None, to), line_format)
 
 
