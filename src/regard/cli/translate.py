@@ -136,10 +136,9 @@ def translate(
     options = search.options(mbr=bool(decoding.mbr)) | decoding.options(search.beam, search.sample, search.n_best)
     start = decode_argument(prefix) if prefix else None
     options |= without_none(to=to, as_written=as_written, split=not no_split, prefix=start)
-    _check_folders(folders)
     line_format = LineFormat(scores=bool(search.n_best), alignment=alignment, as_json=as_json)
     work = TranslationWork(
-        models=(*folders, *(ensemble or ())),
+        models=(*_model_folders(folders), *(ensemble or ())),
         **decoding.folders,
         engine=engine,
         max_source=max_source,
@@ -153,19 +152,22 @@ def translate(
     flags = {"--json": as_json, "--no-split": no_split, "--markup": markup}
     document = _document_files(input_, output, {**unused, **flags})
     if output and not document:
-        return _translate_files(work, input_ or [], output, text, workers, device)
+        _translate_files(work, input_ or [], output, text, workers, device)
+        return
     workers.check_unused()
     translator = LineTranslator(work, check_device(device))
     say_engine(translator.translator, engine)
     if document:
-        return _translate_document(translator, *document)
+        _translate_document(translator, *document)
+        return
     _print_all(_translate_lines(translator, text, input_[0] if input_ else None, to), line_format)
 
 
-def _check_folders(folders: Sequence[Path]) -> None:
-    """Refuse a file among the models: its lines are read from standard input or with --input."""
+def _model_folders(folders: Sequence[Path]) -> Sequence[Path]:
+    """Refuse a file among the folders of models: its lines are read from standard input or with --input."""
     if file := next((path for path in folders[1:] if not path.is_dir()), None):
         raise UserError(f"{file}: is not a model directory; to translate the lines of a file, write `--input {file}`")
+    return folders
 
 
 def _glossary(path: Path | None, mode: str | None) -> dict[str, Any]:
