@@ -9,6 +9,7 @@ import torch
 
 from regard.config import read_yaml
 from regard.data.builtin.grammar_corpus import generate_corpus
+from regard.data.mixture import CorpusConfig, Mixture
 from regard.data.parallel_corpus import Corpus
 from regard.errors import UserError
 from regard.train.auto import SIZES, Plan, Size, choose, row_for
@@ -168,6 +169,15 @@ def test_a_run_writes_what_it_chose_and_is_resumed_with_it(
     assert "--minutes has no effect" in printed
     with pytest.raises(UserError, match=r"model\.dropout was"):
         train(auto_run(pairs, out, "train.steps=4", "valid.every=2", "model.dropout=0.5", resume=True))
+
+
+def test_a_resumed_run_has_the_symbols_of_the_user_and_the_tags(pairs: tuple[Path, Path], tmp_path: Path) -> None:
+    mixture = Mixture(corpora=(CorpusConfig(files=pairs, tag="<bt>"),))
+    for resume in (False, True):
+        run = auto_run((), tmp_path / "model", "train.steps=2", "tokenizer.symbols=[<ctx>]", resume=resume)
+        assert train(replace(run, mixture=mixture)).progress.step == 2
+        saved = Recipe.parse(read_yaml(tmp_path / "model" / "config.yaml"), "")
+        assert saved.tokenizer.symbols == ("<ctx>", "<bt>")
 
 
 @pytest.mark.parametrize("parent", ["tiny", "rnn-dot"])

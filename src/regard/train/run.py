@@ -224,7 +224,8 @@ def _with_saved_recipe(run: Run) -> Run:
         model = Recipe.parse(read_yaml(path), where=str(path)).model
         return replace(run, recipe=run.recipe.model_copy(update={"model": model}))
     tree = merge(read_yaml(path), run.auto.user_options())
-    return replace(run, recipe=Recipe.parse(tree, where=str(path)), auto=None)
+    recipe = Recipe.parse(tree, where=str(path))
+    return replace(run, recipe=_with_symbols(recipe, run.mixture), auto=None)
 
 
 def _choose_recipe(run: Run, task: Task, log: RunLog, start: float, ranks: int) -> Run:
