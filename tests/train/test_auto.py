@@ -237,6 +237,12 @@ def test_the_plan_is_described_with_the_time_and_what_the_user_has_set() -> None
     assert [line for line in lines if "set by you" in line] == [
         "  model           model.d_model=64          set by you"
     ]
+    lines = list(
+        describe_plan(plan_for(380_000), CPU, {"model": {"d_model": 64, "n_layers": 6}}, {"model": {"n_layers": 6}})
+    )
+    assert any("model.n_layers=6, model.d_model=64 set by you" in line for line in lines)
+    lines = list(describe_plan(plan_for(380_000), CPU, {"model": {"n_layers": 6}}, {"model": {"n_layers": 6}}))
+    assert any("model.n_layers=6          set by this command" in line for line in lines)
     assert "--minutes" not in list(describe_plan(plan_for(380_000, 1e9), CPU, {}))[-1]
     names = load_recipe("auto").model_dump()
     for choice in plan_for(10).choices():

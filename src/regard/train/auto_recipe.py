@@ -80,15 +80,22 @@ class AutoRecipe:
         return row_for(facts) if steps is None else replace(row_for(facts), updates=self.load().train.steps)
 
 
-def describe_plan(plan: Plan, device: torch.device, user_options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell the user what was chosen, what they have set, and how long it will take."""
+def describe_plan(
+    plan: Plan, device: torch.device, options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Iterator[str]:
+    """Yield the lines that tell the user what was chosen, what is set by `options`, and how long it will take.
+
+    Options that are in `defaults` too are those of a job.
+    """
     n = torch.get_num_threads()
     where = "a GPU" if device.type == "cuda" else f"{n} CPU thread{'s' if n > 1 else ''}"
     yield f"auto: {plan.facts.describe()}, on {where}"
-    by_user = flatten(user_options)
+    given, by_job = flatten(options), flatten(defaults or {})
     for choice in plan.choices():
-        settings = [f"{name}={by_user[name]}" for name in choice.options if name in by_user]
-        value, reason = (", ".join(settings), "set by you") if settings else (choice.value, choice.reason)
+        names = [name for name in choice.options if name in given]
+        settings = ", ".join(f"{name}={given[name]}" for name in names)
+        setter = "this command" if all(given[name] == by_job.get(name) for name in names) else "you"
+        value, reason = (settings, f"set by {setter}") if names else (choice.value, choice.reason)
         yield f"  {choice.what:15} {value:25} {reason}"
     yield f"  {'time':16}{f'about {duration(plan.training_seconds)}':26}for the updates, as measured on this machine"
     if plan.is_short:

@@ -238,7 +238,7 @@ def _choose_recipe(run: Run, task: Task, log: RunLog, start: float, ranks: int) 
         log.doing("measuring the speed of this machine")
         device = device_named(run.device)
         plan = run.auto.plan(facts, device, time.monotonic() - start, run.directions, ranks)
-        for line in describe_plan(plan, device, run.auto.user_options()):
+        for line in describe_plan(plan, device, run.auto.user_options(), run.auto.defaults):
             log.info(line)
         prepared = task.prepared.facts["options"] if task.prepared else {}
         recipe = run.auto.load(merge(plan.options(), prepared))
