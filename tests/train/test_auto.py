@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.config import read_yaml
+from regard.config import flatten, read_yaml
 from regard.data.builtin.grammar_corpus import generate_corpus
 from regard.data.mixture import CorpusConfig, Mixture
 from regard.data.parallel_corpus import Corpus
@@ -193,6 +193,25 @@ def test_a_run_that_starts_from_a_model_gets_the_same_model(
     assert f"starts from {tmp_path / 'parent'}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("parent", ["tiny", "rnn-dot"])
+@pytest.mark.parametrize("settings", [(), ("model.dropout=0.05", "model.encoder.dropout=0.05")])
+def test_a_model_for_other_languages_gets_the_dropout_of_the_corpus(
+    pairs: tuple[Path, Path], tmp_path: Path, parent: str, settings: tuple[str, ...]
+) -> None:
+    short = ("train.steps=1", "valid.every=1", "tokenizer.vocab_size=400", "batch.tokens=256", "valid.sentences=2")
+    recipe = load_recipe(
+        parent, settings=[*short, "model.encoder.dropout=0.15" if "rnn" in parent else "model.dropout=0.15"]
+    )
+    train(Run(recipe, pairs, None, tmp_path / "parent", ("en", "fr"), device="cpu"))
+    set_by_user = [setting for setting in settings if ("encoder" in setting) == ("rnn" in parent)]
+    auto = AutoRecipe(None, (*short, *set_by_user, f"train.init={tmp_path / 'parent'}"))
+    for languages, expected in ((("en", "fr"), 0.15), (("en", "oc"), 0.3)):
+        train(Run(auto.load(), pairs, None, tmp_path / languages[1], languages, device="cpu", auto=auto))
+        model = flatten(read_yaml(tmp_path / languages[1] / "config.yaml"))
+        dropout = model["model.encoder.dropout" if "rnn" in parent else "model.dropout"]
+        assert dropout == (0.05 if settings else expected)
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -220,8 +239,10 @@ def test_a_trained_model_keeps_its_size_and_gets_a_low_learning_rate() -> None:
     assert started.options()["train"]["lr"] == pytest.approx(0.1 * plan.options()["train"]["lr"])
     other = replace(started, other_languages=True)
     assert other.options()["train"]["lr"] == plan.options()["train"]["lr"], "it has much to learn"
-    described = {choice.what: choice.value for choice in started.choices()}
+    assert other.options()["model"] == {"dropout": plan.size.dropout, "attention_dropout": plan.size.attention_dropout}
+    described, of_other = ({choice.what: choice.value for choice in each.choices()} for each in (started, other))
     assert described["model"] == "runs/first" and {"vocabulary", "dropout"}.isdisjoint(described)
+    assert of_other["dropout"] == "0.2, attention 0.1"
 
 
 def test_auto_is_for_translation(pairs: tuple[Path, Path], tmp_path: Path) -> None:

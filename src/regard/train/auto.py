@@ -91,7 +91,7 @@ class Plan:
     """Seconds after which training ends, if the time is limited"""
     facts: CorpusFacts
     init: str | None = None
-    """The model that training starts from, with its own size and dropout"""
+    """The model that training starts from, with its own size"""
     other_languages: bool = False
     """Whether that model translates other languages"""
 
@@ -103,14 +103,7 @@ class Plan:
         return {
             "tokenizer": {"vocab_size": size.vocab, "dropout": size.bpe_dropout},
             "batch": {"tokens": size.tokens // self.parts},
-            "model": {
-                "n_layers": size.layers,
-                "d_model": size.width,
-                "d_ff": size.d_ff,
-                "n_heads": max(2, size.width // 64),
-                "dropout": size.dropout,
-                "attention_dropout": size.attention_dropout,
-            },
+            "model": self._model_options(),
             "train": {
                 "steps": size.updates,
                 "seconds": self.limit,
@@ -130,6 +123,14 @@ class Plan:
                 "tokenize": "char" if self.facts.target_unit == "characters" else "13a",
             },
         }
+
+    def _model_options(self) -> dict[str, Any]:
+        size = self.size
+        dropout = {"dropout": size.dropout, "attention_dropout": size.attention_dropout}
+        if self.init:  # for the same languages, the dropout of the parent
+            return dropout if self.other_languages else {}
+        heads = max(2, size.width // 64)
+        return {"n_layers": size.layers, "d_model": size.width, "d_ff": size.d_ff, "n_heads": heads, **dropout}
 
     @property
     def ema(self) -> float:
@@ -188,15 +189,19 @@ class Plan:
 
     def _model_rows(self) -> tuple[tuple[str, str, str, str], ...]:
         size, words = self.size, f"{self.facts.target_words:,} target words"
+        value = f"{size.dropout:g}" + (f", attention {size.attention_dropout:g}" if size.attention_dropout else "")
+        options = "model.dropout model.attention_dropout"
+        dropout = ("dropout", value, "small corpora are easily learnt by heart", options)
+        if self.init and self.other_languages:
+            return ("model", self.init, "with its size", "model"), dropout
         if self.init:
             return (("model", self.init, "with its size and dropout", "model"),)
         layers = f"{size.layers}+{size.layers} layers, {size.width} wide"
-        dropout = f"{size.dropout:g}" + (f", attention {size.attention_dropout:g}" if size.attention_dropout else "")
         vocabulary, why = f"up to {size.vocab:,} pieces", f"for {words}; both languages share it"
         return (
             ("vocabulary", vocabulary, why, "tokenizer.vocab_size"),
             ("model", layers, self._model_reason(), "model.n_layers model.d_model model.d_ff"),
-            ("dropout", dropout, "small corpora are easily learnt by heart", "model.dropout model.attention_dropout"),
+            dropout,
         )
 
     def _rate_reason(self) -> str:

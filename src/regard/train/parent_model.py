@@ -39,6 +39,17 @@ def parent_model(init: Path, task: str, recipe: Mapping[str, Any], user: Mapping
     return parent
 
 
+def with_dropout(model: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return model options with the chosen dropout in every part that has some."""
+    changed = dict[str, Any]()
+    for name, value in model.items():
+        if isinstance(value, Mapping):
+            changed[name] = with_dropout(value, chosen)
+        else:
+            changed[name] = chosen.get(name, value) if name in _MAY_DIFFER else value
+    return changed
+
+
 def translates_others(init: Path, directions: Directions) -> bool:
     """Return whether one of the directions is known to be none of those of the model in `init`."""
     before = load_directions(init)

@@ -22,7 +22,7 @@ from regard.models.decoder_only import CONCATENATION_ERROR, DecoderOnlyConfig
 from regard.models.encoder_decoder import TransformerConfig
 from regard.search.decode import DecodeConfig
 from regard.text.tokenizer import TokenizerConfig
-from regard.train.parent_model import parent_model
+from regard.train.parent_model import parent_model, with_dropout
 from regard.train.train_config import TrainConfig
 
 AUTO = "auto"
@@ -116,20 +116,21 @@ def load_recipe(
     by_file, by_settings = {} if config is None else read_yaml(config), overrides(settings)
     tree, user = merge(read_yaml(path), chosen or {}), merge(by_file, by_settings)
     if init := _section(user, "train").get("init"):
-        tree = _from_parent(Path(str(init)), tree, user, is_auto=name == AUTO)
+        tree = _from_parent(Path(str(init)), tree, user, _section(chosen or {}, "model") if name == AUTO else None)
     where = "--set" if settings else f"recipe {name}" if config is None else str(config)
     return Recipe.parse(merge(tree, user), where=where)
 
 
-def _from_parent(init: Path, tree: Mapping[str, Any], user: Mapping[str, Any], is_auto: bool) -> dict[str, Any]:
-    """Return a recipe with the model options of `init`."""
+def _from_parent(
+    init: Path, tree: Mapping[str, Any], user: Mapping[str, Any], chosen: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return a recipe with the model options of `init`, but the dropout that the recipe auto has `chosen`, if any."""
     if not init.exists():  # a resumed run does not need it
         return dict(tree)
     task = user.get("task", tree.get("task", Recipe().task))
-    return {
-        **tree,
-        "model": parent_model(init, task, {} if is_auto else _section(tree, "model"), _section(user, "model")),
-    }
+    of_recipe = _section(tree, "model") if chosen is None else {}
+    model = parent_model(init, task, of_recipe, _section(user, "model"))
+    return {**tree, "model": with_dropout(model, chosen or {})}
 
 
 def _section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
