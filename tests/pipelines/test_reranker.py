@@ -73,8 +73,9 @@ def test_where_a_text_is_too_long_for_the_reverse_model_the_order_stays() -> Non
 
 def test_useless_combinations_are_refused() -> None:
     forward, _ = with_reverse()
-    with pytest.raises(UserError, match="a beam of at least 2"):
-        forward.translate(TEXTS, beam=1)
+    for options, name in (({"beam": 1}, "beam"), ({"sampling": {}}, "n_best")):
+        with pytest.raises(UserError, match=f"set {name} to at least 2"):
+            forward.translate(TEXTS, **options)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="mbr and a reverse model"):
         forward.translate(TEXTS, mbr=4)
 
